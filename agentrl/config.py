@@ -1,0 +1,173 @@
+"""Every setting of a run: one name, a unit, a range and a sentence each.
+
+In    plain values from code, TOML or flags (settings.py brings them here)
+Out   TrainConfig, EvalConfig: frozen, complete, checked across sections
+Not   reading files or flags, nor where a value came from: settings.py does that
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+EngineName = Literal["auto", "transformers", "vllm", "scripted"]
+Progress = Literal["auto", "plain", "json", "off"]
+
+
+class Section(BaseModel):
+    """A group of settings; unknown keys are refused, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+class EnvSection(Section):
+    """What is played."""
+
+    name: str = Field("tool_math", description="name, module:Class or path/file.py:Class.")
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="Keyword arguments of the environment: --env.KEY VALUE."
+    )
+
+
+class ModelSection(Section):
+    """What decides."""
+
+    name: str = Field("tiny", description="tiny, smollm2-135m, or a folder of a causal LM.")
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="Weights while training; auto is float32 on a CPU, else bfloat16."
+    )
+
+
+class EngineSection(Section):
+    """What runs the policy while it plays."""
+
+    name: EngineName = Field("auto", description="auto takes vllm beside an accelerator.")
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="Weights inside vLLM; auto is the learner's."
+    )
+    max_live: int = Field(256, ge=1, description="Episodes played at once.")
+    memory_share: float = Field(
+        0.4, gt=0, le=0.95, description="Share of the GPU's memory that vLLM takes."
+    )
+    cache_gib: float = Field(1.0, gt=0, description="Key-value cache of vLLM on a CPU, GiB.")
+
+
+class RolloutSection(Section):
+    """How episodes are played."""
+
+    temperature: float = Field(1.0, gt=0, description="Sampling temperature.")
+    max_turn_tokens: int = Field(512, ge=1, description="Tokens the policy may say in a turn.")
+    max_tokens: int = Field(4096, ge=1, description="Tokens the policy may say in an episode.")
+    max_context: int = Field(8192, ge=16, description="Tokens of prompt and completion together.")
+    max_observation_tokens: int = Field(
+        2048, ge=16, description="Tokens of one tool result; the middle goes, with a notice."
+    )
+    timeout: float = Field(600.0, gt=0, description="Seconds an episode may take.")
+
+
+class SelectSection(Section):
+    """PODS: collect many, train on few."""
+
+    n: int = Field(32, ge=2, description="Episodes played for each task.")
+    m: int = Field(8, ge=2, description="Trajectories kept for the update, per task.")
+    rule: Literal["max_variance", "all", "random", "max_reward", "first", "percentile"] = Field(
+        "max_variance", description="Which m are kept."
+    )
+    within: Literal["auto", "random", "cheapest"] = Field(
+        "auto", description="Which of equal rewards are kept."
+    )
+    stats: Literal["subset", "group"] = Field(
+        "subset", description="Rewards whose mean and spread normalise advantages."
+    )
+
+    @model_validator(mode="after")
+    def fits(self) -> Self:
+        """No more can be kept than were played."""
+        if self.m > self.n:
+            raise ValueError(f"can't keep {self.m} of n = {self.n}. Lower --m or raise --n.")
+        return self
+
+
+class UpdateSection(Section):
+    """How the kept trajectories change the weights."""
+
+    loss: Literal["grpo", "dr_grpo", "dapo"] = Field("grpo", description="Loss and normaliser.")
+    lr: float = Field(3e-4, gt=0, description="Learning rate, constant.")
+    weight_decay: float = Field(0.0, ge=0, description="AdamW's decoupled decay.")
+    clip_low: float = Field(0.2, gt=0, lt=1, description="Ratio may fall to 1 - this.")
+    clip_high: float = Field(0.2, gt=0, description="Ratio may rise to 1 + this.")
+    grad_norm: float = Field(1.0, gt=0, description="Gradients are clipped to this length.")
+    tokens_per_micro_batch: int = Field(
+        8192, ge=1, description="Tokens of a micro-batch, padding included; a longer row is alone."
+    )
+    checkpointing: bool = Field(False, description="Recompute activations to save memory.")
+
+
+class TrainSection(Section):
+    """How long, and how often to look."""
+
+    steps: int = Field(60, ge=1, description="Steps of the run.")
+    tasks_per_step: int = Field(4, ge=1, description="Different tasks a step.")
+    seed: int = Field(0, ge=0, description="Seed of everything that is drawn.")
+    eval_every: int = Field(0, ge=0, description="Held-out evaluation every k steps; 0: ends only.")
+    save_every: int = Field(20, ge=0, description="Checkpoint every k steps; 0: only the end.")
+    keep_checkpoints: int = Field(2, ge=1, description="Newest checkpoints that stay on disk.")
+    flat_warning: int = Field(3, ge=1, description="Flat steps in a row before a warning.")
+
+
+class HeldoutSection(Section):
+    """What the policy is measured on: sampled as in training, on tasks it never trained on."""
+
+    tasks: int = Field(200, ge=0, description="Held-out tasks; 0 measures nothing.")
+    k: int = Field(1, ge=1, description="Attempts at each.")
+
+
+class RecordSection(Section):
+    """What is written."""
+
+    tokens: bool = Field(False, description="Token ids, mask and log-probs in groups/*.jsonl.")
+
+
+class RunSection(Section):
+    """Where it is written and how it is shown."""
+
+    name: str = Field("", description="Folder under out; a name with a number if empty.")
+    out: str = Field("runs", description="Folder of all runs.")
+    progress: Progress = Field("auto", description="Lines while it runs.")
+
+
+class TrainConfig(Section):
+    """A whole training run."""
+
+    env: EnvSection = EnvSection()
+    model: ModelSection = ModelSection()
+    engine: EngineSection = EngineSection()
+    rollout: RolloutSection = RolloutSection()
+    select: SelectSection = SelectSection()
+    update: UpdateSection = UpdateSection()
+    train: TrainSection = TrainSection()
+    heldout: HeldoutSection = HeldoutSection()
+    record: RecordSection = RecordSection()
+    run: RunSection = RunSection()
+
+
+class EvalSection(Section):
+    """Which tasks are attempted, how often."""
+
+    split: Literal["train", "test"] = Field("test", description="Split the tasks come from.")
+    tasks: int = Field(200, ge=1, description="Tasks attempted.")
+    k: int = Field(1, ge=1, description="Attempts at each.")
+    seed: int = Field(0, ge=0, description="Seed of everything that is drawn.")
+    run: str = Field("", description="RUN or RUN@STEP whose checkpoint is measured.")
+
+
+class EvalConfig(Section):
+    """A whole evaluation."""
+
+    env: EnvSection = EnvSection()
+    model: ModelSection = ModelSection()
+    engine: EngineSection = EngineSection()
+    rollout: RolloutSection = RolloutSection()
+    eval: EvalSection = EvalSection()
+    out: str = Field("", description="Folder for the episodes; nothing is written if empty.")

@@ -1,0 +1,73 @@
+"""Every error a person can meet, by the side that is at fault.
+
+In    nothing
+Out   AgentRLError and its kinds; `blame`, which names the side an exception came from
+Not   a place for messages: the text is written where the mistake is seen
+
+    AgentRLError
+    ├── UsageError          what the user gave is wrong: exit 2, one line, no traceback
+    ├── ToolError           a tool says no in words that the policy may read
+    ├── EnvironmentFault    the environment or its infrastructure broke: never a reward
+    ├── RenderError         a chat template cannot be used exactly
+    ├── EngineError         an engine failed, or gave something that cannot be true
+    ├── WeightSyncError     an engine does not compute with the weights it was handed
+    └── RunError            a run cannot go on; what it had is kept
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+
+class AgentRLError(Exception):
+    """Base of all errors whose message is meant for a person."""
+
+
+class UsageError(AgentRLError):
+    """What the user gave is wrong; the message says where, what, why and what next."""
+
+
+class ToolError(AgentRLError):
+    """A tool's readable refusal; its text becomes the tool's result."""
+
+
+class EnvironmentFault(AgentRLError):
+    """An environment broke its promises or its infrastructure failed."""
+
+
+class RenderError(AgentRLError):
+    """A chat template cannot be rendered token-exactly; the message says why."""
+
+
+class EngineError(AgentRLError):
+    """An engine failed while generating or loading."""
+
+
+class WeightSyncError(EngineError):
+    """After a hand-over the engine's log-probs are not those of the new weights."""
+
+
+class RunError(AgentRLError):
+    """A run cannot go on; files already written stay valid."""
+
+
+@contextmanager
+def blame(kind: type[AgentRLError], doing: str) -> Iterator[None]:
+    """Give whatever escapes this block the name of the side it came from.
+
+    This is the one broad except of the project: everywhere else exceptions pass.
+    """
+    try:
+        yield
+    except AgentRLError:
+        raise
+    except Exception as error:
+        raise kind(f"{doing}: {type(error).__name__}: {error}") from error
+
+
+def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """`Did you mean X?` for the nearest known name, else the given sentence."""
+    near = difflib.get_close_matches(name, list(known), 1, cutoff=0.6)
+    return f"Did you mean {near[0]}?" if near else otherwise
