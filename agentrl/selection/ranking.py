@@ -1,0 +1,50 @@
+"""Nested ranking: the order in which rows join a best choice.
+
+In    rewards of one group, and which rows to prefer among equals
+Out   positions; the first m of them have the largest Q of any m, for every m at once
+Not   token budgets: a prefix is best by number of rows only
+
+Take the end of the sorted rewards that lies farther from the mean of those taken so
+far. A best choice always holds the lowest few and the highest few. Swapping one of the
+ends for the next on the other side pays only while that one lies farther out, which
+the farther-end step rules out for this size and keeps ruled out for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+
+def nested(rewards: Sequence[float], order: Sequence[int]) -> Iterator[int]:
+    """All positions of `order`, best choices first.
+
+    Equal rewards are taken in `order`; so are two ends equally far from the mean,
+    whose Q is the same.
+    """
+    place = {position: rank for rank, position in enumerate(order)}
+    values, classes = _classes(rewards, order)
+    low, high, count, total = 0, len(classes) - 1, 0, 0.0
+    while low <= high:
+        above = count * values[high] - total
+        below = total - count * values[low]
+        if above == below:
+            upper = place[classes[high][-1]] < place[classes[low][-1]]
+        else:
+            upper = above > below
+        end = high if upper else low
+        yield classes[end].pop()
+        count, total = count + 1, total + values[end]
+        if not classes[end]:
+            low, high = (low, high - 1) if upper else (low + 1, high)
+
+
+def _classes(rewards: Sequence[float], order: Sequence[int]) -> tuple[list[float], list[list[int]]]:
+    """Different rewards ascending, less the middle row's, and the rows of each, next one last."""
+    ranked = sorted(order, key=lambda position: rewards[position])
+    middle = rewards[ranked[(len(ranked) - 1) // 2]] if ranked else 0.0
+    values, classes = [], []
+    for reward, positions in groupby(ranked, key=lambda position: rewards[position]):
+        values.append(reward - middle)
+        classes.append(list(positions)[::-1])
+    return values, classes
