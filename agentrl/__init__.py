@@ -1,0 +1,79 @@
+"""AgentRL: train language-model agents with tools, playing many and learning from few.
+
+In    nothing: names are loaded when they are first used
+Out   the public names below
+Not   a heavy import: no torch, transformers, vllm, gymnasium or pydantic until one is needed
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agentrl.env import ToolEnv
+    from agentrl.errors import AgentRLError, ToolError
+    from agentrl.evaluation import evaluate
+    from agentrl.message import AssistantTurn, Turn
+    from agentrl.registry import make, register
+    from agentrl.selection import Selection, select
+    from agentrl.task import JsonlTasks, ListTasks, ProceduralTasks, Task
+    from agentrl.tooling import ToolResult, tool
+    from agentrl.training import train
+    from agentrl.trajectory import Trajectory
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AgentRLError",
+    "AssistantTurn",
+    "JsonlTasks",
+    "ListTasks",
+    "ProceduralTasks",
+    "Selection",
+    "Task",
+    "ToolEnv",
+    "ToolError",
+    "ToolResult",
+    "Trajectory",
+    "Turn",
+    "__version__",
+    "evaluate",
+    "make",
+    "register",
+    "select",
+    "tool",
+    "train",
+]
+
+_HOMES = {
+    "AgentRLError": "errors",
+    "AssistantTurn": "message",
+    "JsonlTasks": "task",
+    "ListTasks": "task",
+    "ProceduralTasks": "task",
+    "Selection": "selection",
+    "Task": "task",
+    "ToolEnv": "env",
+    "ToolError": "errors",
+    "ToolResult": "tooling",
+    "Trajectory": "trajectory",
+    "Turn": "message",
+    "evaluate": "evaluation",
+    "make": "registry",
+    "register": "registry",
+    "select": "selection",
+    "tool": "tooling",
+    "train": "training",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load the module a public name lives in."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,327 @@
+"""ToolEnv: an environment that talks in messages and offers tools; a `gymnasium.Env`.
+
+In    a task; then one turn of the policy at a time, as text or parsed
+Out   the new messages, rewards, and how the episode ended
+Not   tokens; nor several episodes at once: an instance plays one at a time
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import takewhile
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import gymnasium
+
+from agentrl.blocking import PrivateLoop, refuse_running_loop
+from agentrl.calling import run_author, run_calls
+from agentrl.errors import AgentRLError, EnvironmentFault, UsageError, blame, suggestion
+from agentrl.hermes import parse
+from agentrl.message import AssistantTurn, Message, Turn
+from agentrl.scoring import EpisodeEnd, score
+from agentrl.spaces import ActionSpace, MessagesSpace
+from agentrl.task import Task, TaskSource
+from agentrl.tooling import ToolSpec, tools_of
+from agentrl.trajectory import Branch, Stop, Trajectory, tool_calls
+
+StepResult = tuple[list[Message], float, bool, bool, dict[str, Any]]
+
+
+class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
+    """Base of environments. Subclasses write `tasks`, tools, `reward`, and what else they need.
+
+    Options of an environment are keyword arguments of its `__init__`. What a subclass writes may
+    be async; what is not runs in a thread, so it may block without stopping other episodes.
+    """
+
+    max_turns: int = 8
+    max_tool_calls: int = 32
+    """In an episode; a turn that goes beyond runs none of its calls and ends it."""
+    max_parse_errors: int = 3
+    """Turns in a row whose every call is malformed; one more ends the episode."""
+    max_result_chars: int = 8000
+    """Of one tool result; the middle goes."""
+    system_prompt: str = ""
+    success: float = 1.0
+    """Reward from which an episode counts as correct, where no part is called `correct`."""
+
+    _tools: ClassVar[Mapping[str, ToolSpec]] = MappingProxyType({})
+    _loop: PrivateLoop | None = None
+    _task: Task | None = None
+    _opening: tuple[Message, ...] = ()
+    _turns: tuple[Turn, ...] = ()
+    _end: EpisodeEnd | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Refuse tools that can't work when the class is made, not when it is played."""
+        super().__init_subclass__(**kwargs)
+        tools = tools_of(cls)
+        for spec in tools.values():
+            taken = next((n for n in (spec.name, spec.fn.__name__) if hasattr(ToolEnv, n)), None)
+            if taken is not None:
+                raise UsageError(
+                    f"{cls.__name__}: a tool can't be called {taken}. "
+                    "Environments have that attribute already. Rename the tool."
+                )
+        cls._tools = MappingProxyType(tools)
+
+    # What a subclass writes.
+
+    @classmethod
+    def tasks(cls, split: str) -> TaskSource:
+        """Tasks of a split, `train` or `test`."""
+        raise UsageError(
+            f"{cls.__name__}: it has no tasks. Write the classmethod `tasks(cls, split)`, "
+            "or reset with options={'task': Task(...)}."
+        )
+
+    def task_source(self, split: str) -> TaskSource:
+        """Tasks of a split for this instance; override it where they depend on its options."""
+        return type(self).tasks(split)
+
+    def start(self, task: Task) -> Any:
+        """Make fresh state for an episode; returned text is added to the opening."""
+        return None
+
+    def reply(self, turn: Turn) -> Any:
+        """What the user says after a turn without calls; None ends the episode."""
+        return None
+
+    def reward(self, task: Task, trajectory: Trajectory) -> Any:
+        """What the episode is worth beside its tools' rewards: a number, named parts, or None.
+
+        None says that it cannot be scored. It is then left out, never counted as 0.
+        """
+        return 0.0
+
+    # What a driver calls and reads.
+
+    @property
+    def task(self) -> Task | None:
+        """The task being played."""
+        return self._task
+
+    @property
+    def opening(self) -> tuple[Message, ...]:
+        """Messages before the policy's first turn."""
+        return self._opening
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """What was said so far."""
+        return self._turns
+
+    @property
+    def end(self) -> EpisodeEnd | None:
+        """How the episode ended; None while it goes on."""
+        return self._end
+
+    @cached_property
+    def observation_space(self) -> MessagesSpace:  # type: ignore[override]
+        """Lists of messages."""
+        return MessagesSpace()
+
+    @cached_property
+    def action_space(self) -> ActionSpace:  # type: ignore[override]
+        """Text, or parsed turns."""
+        return ActionSpace()
+
+    def tool_schemas(self) -> list[dict[str, Any]]:
+        """Schemas of the tools, as chat templates take them."""
+        return [copy.deepcopy(spec.schema()) for spec in self._tools.values()]
+
+    async def areset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[list[Message], dict[str, Any]]:
+        """Begin an episode; returns its opening. EnvironmentFault where `start` breaks.
+
+        Options: `task` is the Task to play; without one it is drawn from `split`.
+        """
+        super().reset(seed=seed)
+        self._task, self._opening, self._turns, self._end = None, (), (), None
+        task, split = self._choose(options or {})
+        try:
+            with blame(EnvironmentFault, f"{type(self).__name__}.start"):
+                extra = _text_or_none("start", await run_author(self.start, task))
+        except AgentRLError as error:
+            self._end = EpisodeEnd(Stop.ENV_ERROR, problem=str(error))
+            raise
+        self._task = task
+        self._opening = tuple(_opening(self.system_prompt, task, extra))
+        return copy.deepcopy(list(self.opening)), {"task_id": task.id, "split": split}
+
+    async def astep(
+        self, action: str | AssistantTurn, *, branches: Sequence[Branch] = ()
+    ) -> StepResult:
+        """Play one turn: run its calls, or hear what the user says next.
+
+        Rewards of the steps add up to the episode's; a step that ends without one gives NaN.
+        """
+        turn = parse(action) if isinstance(action, str) else action
+        if not isinstance(turn, AssistantTurn):
+            raise UsageError(f"step: {type(action).__name__} is no action. Give text or a turn.")
+        self._playing()
+        # Noted at once: an episode that is cancelled while its tools run still has its last turn.
+        self._turns = (*self._turns, Turn(turn))
+        try:
+            stop = await self._play(turn)
+        except AgentRLError as error:
+            self._end = EpisodeEnd(Stop.ENV_ERROR, problem=str(error))
+        else:
+            if stop is not None:
+                await self.aend(stop, branches=branches)
+        return self._result()
+
+    async def aend(self, stop: Stop, *, branches: Sequence[Branch] = ()) -> EpisodeEnd:
+        """End the episode, for whatever reason, and score what there is."""
+        if self._end is not None:
+            return self._end
+        task = self._playing()
+        seed = self.np_random_seed
+        played = Trajectory(task, 0, seed, self._opening, self._turns, stop, tuple(branches))
+        try:
+            end = await self._score(task, played)
+        except AgentRLError as error:
+            end = EpisodeEnd(Stop.ENV_ERROR, problem=str(error))
+        self._end = end
+        return end
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[list[Message], dict[str, Any]]:
+        """`areset` for callers without an event loop."""
+        refuse_running_loop("reset")
+        return self._private_loop().wait(self.areset(seed=seed, options=options))
+
+    def step(self, action: str | AssistantTurn) -> StepResult:
+        """`astep` for callers without an event loop."""
+        refuse_running_loop("step")
+        return self._private_loop().wait(self.astep(action))
+
+    def close(self) -> None:
+        """Close the private event loop of `reset` and `step`."""
+        if self._loop is not None:
+            self._loop.close()
+            self._loop = None
+
+    # How it is done.
+
+    async def _play(self, turn: AssistantTurn) -> Stop | None:
+        if turn.finish_reason == "length":
+            return Stop.MAX_TOKENS
+        if not turn.calls:
+            return await self._hear()
+        if tool_calls(self.turns) > self.max_tool_calls:
+            return Stop.MAX_TOOL_CALLS
+        outcomes, terminate = await run_calls(
+            self, self._tools, turn.calls, max_chars=self.max_result_chars
+        )
+        self._amend(outcomes=outcomes)
+        if terminate:
+            return Stop.TOOL_END
+        if sum(1 for _ in takewhile(_malformed, reversed(self.turns))) > self.max_parse_errors:
+            return Stop.PARSE
+        return self._turns_left()
+
+    async def _hear(self) -> Stop | None:
+        with blame(EnvironmentFault, f"{type(self).__name__}.reply"):
+            reply = _text_or_none("reply", await run_author(self.reply, self.turns[-1]))
+        if reply is None:
+            return Stop.ANSWER
+        self._amend(reply=reply)
+        return self._turns_left()
+
+    def _amend(self, **changes: Any) -> None:
+        self._turns = (*self.turns[:-1], replace(self.turns[-1], **changes))
+
+    def _turns_left(self) -> Stop | None:
+        return Stop.MAX_TURNS if len(self.turns) >= self.max_turns else None
+
+    async def _score(self, task: Task, played: Trajectory) -> EpisodeEnd:
+        if played.stop is Stop.ENV_ERROR:
+            return EpisodeEnd(Stop.ENV_ERROR, problem="the driver ended it.")
+        with blame(EnvironmentFault, f"{type(self).__name__}.reward"):
+            value = await run_author(self.reward, task, played)
+            tools = sum((o.reward for turn in self.turns for o in turn.outcomes), 0.0)
+            return score(played.stop, value, tools, self.success)
+
+    def _result(self) -> StepResult:
+        last = self.turns[-1]
+        reward = sum((outcome.reward for outcome in last.outcomes), 0.0)
+        info: dict[str, Any] = {"stop": None, "reward_parts": {}}
+        if self.end is None:
+            return last.messages()[1:], reward, False, False, info
+        info |= {"stop": str(self.end.stop), "reward_parts": dict(self.end.parts or {})}
+        if self.end.correct is not None:
+            info["correct"] = self.end.correct
+        if self.end.problem:
+            info["problem"] = self.end.problem
+        terminated = self.end.stop.terminated
+        return last.messages()[1:], reward + self.end.final, terminated, not terminated, info
+
+    def _choose(self, options: Mapping[str, Any]) -> tuple[Task, str]:
+        for key in options:
+            if key not in ("task", "split"):
+                hint = suggestion(key, ("task", "split"), "There are task and split.")
+                raise UsageError(f"reset: {key!r} is not an option. {hint}")
+        task = options.get("task")
+        if task is None:
+            split = str(options.get("split", "train"))
+            return self._draw(split), split
+        if not isinstance(task, Task):
+            raise UsageError(f"reset: option task is a {type(task).__name__}. Give a Task.")
+        return task, str(options.get("split", task.split))
+
+    @cached_property
+    def _sources(self) -> dict[str, TaskSource]:
+        return {}
+
+    def _private_loop(self) -> PrivateLoop:
+        if self._loop is None:
+            self._loop = PrivateLoop(self)
+        return self._loop
+
+    def _draw(self, split: str) -> Task:
+        if split not in self._sources:
+            self._sources[split] = self.task_source(split)
+        source = self._sources[split]
+        if len(source) == 0:
+            raise UsageError(f"{type(self).__name__}: there are no {split} tasks.")
+        return source[int(self.np_random.integers(len(source)))]
+
+    def _playing(self) -> Task:
+        if self.task is None or self.end is not None:
+            state = "has not begun" if self.task is None else "is over"
+            raise UsageError(f"step: the episode {state}. Reset first.")
+        return self.task
+
+
+def _opening(system_prompt: str, task: Task, extra: str | None) -> list[Message]:
+    """The task's messages, with neighbours of one role joined: templates insist on turns."""
+    messages = copy.deepcopy(task.opening())
+    if system_prompt:
+        first = messages[0] if messages and messages[0]["role"] == "system" else None
+        if first is not None:
+            first["content"] = f"{system_prompt}\n\n{first['content']}"
+        else:
+            messages.insert(0, Message(role="system", content=system_prompt))
+    if extra:
+        if messages and messages[-1]["role"] == "user":
+            messages[-1]["content"] += f"\n\n{extra}"
+        else:
+            messages.append(Message(role="user", content=extra))
+    return messages
+
+
+def _malformed(turn: Turn) -> bool:
+    return bool(turn.calls) and all(call.problem is not None for call in turn.calls)
+
+
+def _text_or_none(name: str, value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise EnvironmentFault(f"{name} returned {type(value).__name__}. Return text or None.")

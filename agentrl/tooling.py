@@ -1,0 +1,201 @@
+"""Tools: decorated methods of an environment, and what a policy is told about them.
+
+In    methods with type hints and a docstring
+Out   ToolSpec: name, description and JSON schema; arguments checked by pydantic
+Not   running them: calling.py does; nor guessing which methods are tools: only marked ones are
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any, TypeVar, overload
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from agentrl.errors import UsageError, blame
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+TIMEOUT = 10.0
+"""Seconds a tool may take where it does not say."""
+_MARK = "__agentrl_tool__"
+_SECTION = re.compile(r"^(Args|Arguments|Returns|Raises|Yields|Examples?|Notes?):\s*$")
+_ARGUMENT = re.compile(r"^(\w+)(?: \([^)]*\))?:\s*(.*)$")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool may return instead of a string."""
+
+    content: str
+    """What the policy reads."""
+    reward: float = 0.0
+    """Added to the episode's reward."""
+    terminate: bool = False
+    """The episode is over; it ends with stop `tool_end`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    """What the decorator was told."""
+
+    timeout: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """One tool of an environment class."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    """JSON schema of the arguments."""
+    timeout: float
+    """Seconds."""
+    fn: Callable[..., Any]
+    """The method, not bound to an environment."""
+    arguments: type[BaseModel]
+    """Model that checks arguments; its field `a<i>` is the i-th parameter."""
+
+    def schema(self) -> dict[str, Any]:
+        """The tool as chat templates take it."""
+        function = {
+            "name": self.name,
+            "description": self.description,
+            "parameters": self.parameters,
+        }
+        return {"type": "function", "function": function}
+
+    def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Checked keyword arguments; pydantic's ValidationError where they don't fit."""
+        model = self.arguments.model_validate(dict(arguments))
+        fields = self.arguments.model_fields
+        return {str(field.alias): getattr(model, key) for key, field in fields.items()}
+
+
+@overload
+def tool(fn: F) -> F: ...
+@overload
+def tool(*, timeout: float = TIMEOUT, name: str | None = None) -> Callable[[F], F]: ...
+def tool(fn: F | None = None, *, timeout: float = TIMEOUT, name: str | None = None) -> Any:
+    """Mark a method as a tool that the policy may call.
+
+    Its schema comes from the type hints and the docstring, whose `Args:` section describes
+    the parameters. A method that is not `async` runs in a thread of its own. After `timeout`
+    seconds the policy is told so and the episode goes on; a thread can't be killed, so what it
+    runs should come to an end by itself, and may still change the environment until it does.
+    """
+    if not timeout > 0:
+        raise UsageError(f"tool: timeout must be above 0 seconds, not {timeout}.")
+
+    def mark(method: F) -> F:
+        if not isinstance(method, FunctionType):
+            raise UsageError(f"tool: {method!r} is not a plain method. Put @tool on a `def`.")
+        setattr(method, _MARK, _Marked(timeout, name or method.__name__))
+        return method
+
+    return mark if fn is None else mark(fn)
+
+
+def tools_of(cls: type) -> dict[str, ToolSpec]:
+    """Tools of a class by name, in the order they were defined, inherited ones first."""
+    attributes = dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base))
+    specs: dict[str, ToolSpec] = {}
+    for attribute in attributes:
+        method = inspect.getattr_static(cls, attribute)
+        marked = getattr(method, _MARK, None)
+        if marked is None:
+            continue
+        spec = _spec(f"{cls.__name__}.{attribute}", method, marked)
+        if spec.name in specs:
+            raise UsageError(f"{cls.__name__}: two tools are called {spec.name}. Rename one.")
+        specs[spec.name] = spec
+    return specs
+
+
+def _spec(where: str, method: Any, marked: _Marked) -> ToolSpec:
+    if not isinstance(method, FunctionType):
+        raise UsageError(f"{where}: a tool is a plain method, not {type(method).__name__}.")
+    if not _NAME.fullmatch(marked.name):
+        raise UsageError(f"{where}: {marked.name!r} can't name a tool. Use letters, digits, _.")
+    summary, described = _read_docstring(inspect.getdoc(method) or "")
+    with blame(UsageError, f"{where}: no schema can be made from its hints"):
+        model = _model(where, method, described)
+        parameters = _untitled(model.model_json_schema(by_alias=True))
+    return ToolSpec(marked.name, summary, parameters, marked.timeout, method, model)
+
+
+def _model(where: str, method: FunctionType, described: Mapping[str, str]) -> type[BaseModel]:
+    """A pydantic model of the parameters, by alias: a tool's `json` or `copy` is as good a name."""
+    hints = _hints(where, method)
+    fields: dict[str, Any] = {}
+    for i, parameter in enumerate(list(inspect.signature(method).parameters.values())[1:]):
+        _check_parameter(where, parameter, hints)
+        default = ... if parameter.default is parameter.empty else parameter.default
+        field = Field(default, alias=parameter.name, description=described.get(parameter.name))
+        fields[f"a{i}"] = (hints[parameter.name], field)
+    return create_model(where, __config__=ConfigDict(extra="forbid"), **fields)
+
+
+def _hints(where: str, method: FunctionType) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(method, include_extras=True)
+    except NameError as error:
+        raise UsageError(
+            f"{where}: a type hint can't be read. {error}. Import it, or define it above the class."
+        ) from error
+
+
+def _check_parameter(where: str, parameter: inspect.Parameter, hints: Mapping[str, Any]) -> None:
+    name = parameter.name
+    if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+        raise UsageError(f"{where}: parameter {parameter} can't be given by name. Spell it out.")
+    if name not in hints:
+        raise UsageError(
+            f"{where}: parameter `{name}` has no type hint. The schema is made from hints. "
+            f"Write `{name}: str` or whatever it is."
+        )
+
+
+def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """The description before the first section, and the entries of `Args:`."""
+    summary: list[str] = []
+    described: dict[str, str] = {}
+    section = current = ""
+    for line in text.splitlines():
+        head = _SECTION.match(line)
+        entry = _ARGUMENT.match(line.strip())
+        if head:
+            section = head[1]
+        elif not section:
+            summary.append(line)
+        elif section in ("Args", "Arguments") and entry:
+            current = entry[1]
+            described[current] = entry[2]
+        elif section in ("Args", "Arguments") and current and line.strip():
+            described[current] += f" {line.strip()}"
+    return "\n".join(summary).strip(), described
+
+
+def _untitled(schema: Any) -> Any:
+    """A schema without pydantic's titles, which only cost tokens."""
+    if isinstance(schema, list):
+        return [_untitled(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    out = {}
+    for key, value in schema.items():
+        if key in ("properties", "$defs"):
+            out[key] = {name: _untitled(inner) for name, inner in value.items()}
+        elif key in ("default", "enum", "const", "examples"):
+            out[key] = value
+        elif key != "title":
+            out[key] = _untitled(value)
+    return out
