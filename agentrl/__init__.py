@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from agentrl.version import __version__
+
 if TYPE_CHECKING:
     from agentrl.env import ToolEnv
     from agentrl.errors import AgentRLError, ToolError
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
     from agentrl.tooling import ToolResult, tool
     from agentrl.training import train
     from agentrl.trajectory import Trajectory
-
-__version__ = "0.1.0"
 
 __all__ = [
     "AgentRLError",
