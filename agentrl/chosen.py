@@ -1,0 +1,90 @@
+"""Groups → Chosen: what the update sees of them, and with which advantage.
+
+In    played groups and the settings of selection
+Out   selection, advantages and a mark per trajectory; samples for the learner
+Not   a reward of its own: rows are chosen on rewards alone, before any log-prob is computed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agentrl.advantage import advantages
+from agentrl.group import Group
+from agentrl.record import Mark
+from agentrl.sample import Sample
+from agentrl.selection import Selection, select
+from agentrl.trajectory import Trajectory
+
+UNSCALED = frozenset({"dr_grpo"})
+"""Losses whose advantages are not divided by the deviation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A step's selection over all groups."""
+
+    trajectories: tuple[Trajectory, ...]
+    """Every trajectory of the step, group by group."""
+    selection: Selection
+    marks: tuple[Mark, ...]
+    """One per trajectory."""
+
+    @property
+    def kept(self) -> list[tuple[Trajectory, Mark]]:
+        """The rows that are trained on."""
+        pairs = zip(self.trajectories, self.marks, strict=True)
+        return [(t, mark) for t, mark in pairs if mark.kept]
+
+
+def choose(
+    groups: Sequence[Group],
+    *,
+    m: int,
+    rule: str,
+    within: str,
+    stats: str,
+    loss: str,
+    seed: int,
+) -> Chosen:
+    """Select, then normalise each group's kept rewards."""
+    rows = [t for g in groups for t in g.trajectories]
+    labels = [position for position, g in enumerate(groups) for _ in g.trajectories]
+    selection = select(
+        [t.reward for t in rows],
+        [t.num_tokens for t in rows],
+        groups=labels,
+        valid=[t.valid for t in rows],
+        m=m,
+        rule=rule,
+        within=within,
+        seed=seed,
+    )
+    weights = dict(zip(selection.indices, selection.weights, strict=True))
+    marks, start = [Mark()] * len(rows), 0
+    for group in groups:
+        size = len(group.trajectories)
+        kept = [i - start for i in selection.indices if start <= i < start + size]
+        values = advantages(
+            group.rewards, kept, stats=stats, scale=loss not in UNSCALED, valid=group.valid
+        )
+        for i, value in zip(kept, values, strict=True):
+            marks[start + i] = Mark(kept=True, advantage=value, weight=weights[start + i])
+        start += size
+    return Chosen(tuple(rows), selection, tuple(marks))
+
+
+def samples(chosen: Chosen) -> list[Sample]:
+    """One sample a branch; the branches of a trajectory share its weight."""
+    return [
+        Sample(
+            input_ids=tuple(branch.input_ids),
+            loss_mask=tuple(branch.loss_mask),
+            logprobs=tuple(branch.logprobs),
+            advantage=mark.advantage or 0.0,
+            weight=mark.weight / len(trajectory.branches),
+        )
+        for trajectory, mark in chosen.kept
+        for branch in trajectory.branches
+    ]

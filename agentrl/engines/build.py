@@ -1,0 +1,70 @@
+"""Settings → Engine: the table of engines and what `auto` means.
+
+In    engine settings, the policy that is trained or measured
+Out   a started engine
+Not   vllm itself: it is imported by engines/vllm.py, and only when an engine of it is made
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from agentrl.config import EngineSection
+from agentrl.engines.transformers import TransformersEngine
+from agentrl.engines.vllm import VllmEngine
+from agentrl.policy import Engine
+from agentrl.weights import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """All that an engine is made from."""
+
+    settings: EngineSection
+    policy: Policy
+    folder: Path
+    """A folder with the policy's files, for engines that read them."""
+    max_context: int
+    seed: int
+
+
+def resolve(name: str) -> str:
+    """The engine that `auto` stands for on this machine."""
+    if name != "auto":
+        return name
+    found = importlib.util.find_spec("vllm") is not None
+    return "vllm" if found and torch.cuda.is_available() else "transformers"
+
+
+def build(order: Order) -> Engine:
+    """Start the engine that the settings name."""
+    return ENGINES[resolve(order.settings.name)](order)
+
+
+def _transformers(order: Order) -> Engine:
+    return TransformersEngine(
+        order.policy.model, max_context=order.max_context, max_live=order.settings.max_live
+    )
+
+
+def _vllm(order: Order) -> Engine:
+    dtype = order.settings.dtype
+    if dtype == "auto":
+        dtype = "float32" if order.policy.model.dtype == torch.float32 else "bfloat16"
+    return VllmEngine(
+        order.folder,
+        dtype=dtype,
+        max_context=order.max_context,
+        max_live=order.settings.max_live,
+        memory_share=order.settings.memory_share,
+        cache_gib=order.settings.cache_gib,
+        seed=order.seed,
+    )
+
+
+ENGINES: dict[str, Callable[[Order], Engine]] = {"transformers": _transformers, "vllm": _vllm}

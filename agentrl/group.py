@@ -1,0 +1,119 @@
+"""Tasks → Groups: n episodes of each task, played side by side.
+
+In    tasks, n, a maker of environments, what episodes share (Play)
+Out   Group per task, members in order, whatever order they ended in
+Not   selection: a group holds all of its trajectories, broken ones included
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from agentrl.env import ToolEnv
+from agentrl.episode import Play, Seat, play
+from agentrl.task import Task
+from agentrl.trajectory import Stop, Trajectory
+
+T = TypeVar("T")
+OnDone = Callable[[Trajectory], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The n trajectories of one task."""
+
+    task: Task
+    trajectories: tuple[Trajectory, ...]
+
+    @property
+    def rewards(self) -> list[float | None]:
+        """Reward of each member; None where it cannot be scored."""
+        return [t.reward for t in self.trajectories]
+
+    @property
+    def tokens(self) -> list[int]:
+        """Tokens forwarded to train on each member."""
+        return [t.num_tokens for t in self.trajectories]
+
+    @property
+    def valid(self) -> list[bool]:
+        """Which members may be compared."""
+        return [t.valid for t in self.trajectories]
+
+
+def seed_for(run_seed: int, step: int, task_hash: str, member: int) -> int:
+    """The same episode draws the same numbers, whatever ran before it."""
+    entropy = [run_seed, step, int(task_hash[:16], 16), member]
+    return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+async def play_groups(
+    make_env: Callable[[], ToolEnv],
+    tasks: Sequence[Task],
+    *,
+    n: int,
+    seed_of: Callable[[Task, int], int],
+    world: Play,
+    on_done: OnDone | None = None,
+) -> list[Group]:
+    """Play n episodes of every task; those that infrastructure broke are played once more."""
+    seats = [
+        Seat(task, position, member, seed_of(task, member))
+        for position, task in enumerate(tasks)
+        for member in range(n)
+    ]
+    played = await _play_all(make_env, seats, world, on_done)
+    broken = [i for i, t in enumerate(played) if t.stop is Stop.ENV_ERROR]
+    again = await _play_all(make_env, [seats[i] for i in broken], world, None)
+    for i, trajectory in zip(broken, again, strict=True):
+        played[i] = trajectory if trajectory.valid else replace(trajectory, reward=None)
+    return [Group(task, tuple(played[p * n : (p + 1) * n])) for p, task in enumerate(tasks)]
+
+
+async def _play_all(
+    make_env: Callable[[], ToolEnv],
+    seats: Sequence[Seat],
+    world: Play,
+    on_done: OnDone | None,
+) -> list[Trajectory]:
+    """Cohorts of a fixed order: which episodes share a batch never depends on time."""
+    out: list[Trajectory] = []
+    size = world.engine.max_live if world.engine.wave else len(seats)
+    for start in range(0, len(seats), max(1, size)):
+        out += await _play_cohort(make_env, seats[start : start + size], world, on_done)
+    return out
+
+
+async def _play_cohort(
+    make_env: Callable[[], ToolEnv],
+    seats: Sequence[Seat],
+    world: Play,
+    on_done: OnDone | None,
+) -> list[Trajectory]:
+    gate = asyncio.Semaphore(world.engine.max_live)
+
+    async def one(seat: Seat) -> Trajectory:
+        async with gate:
+            trajectory = await play(make_env(), seat, world)
+        if on_done is not None:
+            on_done(trajectory)
+        return trajectory
+
+    with world.engine.episodes([seat.session for seat in seats]):
+        return await _all_or_first_error([one(seat) for seat in seats])
+
+
+async def _all_or_first_error(work: Sequence[asyncio.Future[T] | object]) -> list[T]:
+    """Wait for all; at the first error the others are cancelled and it alone is raised."""
+    tasks = [asyncio.ensure_future(w) for w in work]  # type: ignore[arg-type]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,121 @@
+"""A step's numbers under their names: the one table of metrics.
+
+In    what the stages of a step returned
+Out   one row of metrics.jsonl; METRICS says what each name means
+Not   numbers of kept rows under names of all rows: `reward` is over every valid episode
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+from agentrl.chosen import Chosen
+from agentrl.trajectory import Stop, tool_calls, tool_failures
+from agentrl.update import UpdateReport
+
+METRICS: dict[str, str] = {
+    "step": "counts from 1",
+    "version": "optimiser updates applied so far",
+    "reward": "mean over all valid episodes of the step",
+    "correct": "share of valid episodes that count as correct",
+    "heldout": "accuracy on held-out tasks; null where not measured",
+    "select/kept": "trajectories trained on",
+    "select/of": "trajectories played",
+    "select/tokens_kept": "tokens forwarded by the update",
+    "select/tokens_all": "tokens of all valid trajectories",
+    "select/spread_all": "variance of rewards, mean over groups",
+    "select/spread_kept": "variance of kept rewards, mean over groups that kept any",
+    "select/flat": "groups without contrast",
+    "select/gap": "share of the best possible Q that was not reached",
+    "update/loss": "loss of the update",
+    "update/grad_norm": "length of the gradient before clipping",
+    "update/tokens": "tokens forwarded, without padding",
+    "update/trained_tokens": "sampled tokens that carry loss",
+    "update/micro_batches": "forward and backward passes",
+    "update/entropy": "mean entropy at trained tokens, nats",
+    "update/clip_fraction": "share of trained tokens whose ratio was clipped",
+    "update/peak_bytes": "peak memory of the update",
+    "plan/predicted_bytes": "peak memory foreseen",
+    "mismatch/k3": "drift between engine and learner, k3 estimate per token",
+    "env/turns": "turns an episode",
+    "env/tool_calls": "calls an episode",
+    "env/tool_failures": "share of calls that failed",
+    "env/truncated": "episodes that a limit ended",
+    "env/infra_errors": "episodes that infrastructure broke",
+    "tokens/sampled": "tokens sampled in the step",
+    "time/rollout": "seconds of play",
+    "time/select": "seconds of selection",
+    "time/update": "seconds of forward, backward and optimiser",
+    "time/sync": "seconds of handing weights over",
+    "time/step": "seconds of all of it",
+}
+
+
+def step_row(
+    *,
+    step: int,
+    version: int,
+    chosen: Chosen,
+    update: UpdateReport | None,
+    seconds: dict[str, float],
+) -> dict[str, Any]:
+    """One row; a name whose part does not exist is null."""
+    row: dict[str, Any] = dict.fromkeys(METRICS)
+    row |= {"step": step, "version": version}
+    row |= _select_part(chosen) | _env_part(chosen) | _update_part(update)
+    row |= {f"time/{name}": value for name, value in seconds.items()}
+    return row
+
+
+def _select_part(chosen: Chosen) -> dict[str, Any]:
+    report = chosen.selection.report
+    groups = list(report.groups.values())
+    return {
+        "select/kept": report.kept,
+        "select/of": report.of,
+        "select/tokens_kept": report.tokens_kept,
+        "select/tokens_all": report.tokens_all,
+        "select/spread_all": _mean([g.spread_all for g in groups]),
+        "select/spread_kept": _mean([g.spread_kept for g in groups if g.kept]),
+        "select/flat": sum(g.flat for g in groups),
+        "select/gap": report.gap,
+    }
+
+
+def _env_part(chosen: Chosen) -> dict[str, Any]:
+    every = chosen.trajectories
+    valid = [t for t in every if t.valid]
+    calls = sum(tool_calls(t.turns) for t in every)
+    failures = sum(tool_failures(t.turns) for t in every)
+    return {
+        "reward": _mean([t.reward for t in valid if t.reward is not None]),
+        "correct": _mean([float(bool(t.correct)) for t in valid]),
+        "env/turns": _mean([float(len(t.turns)) for t in every]),
+        "env/tool_calls": calls / max(1, len(every)),
+        "env/tool_failures": failures / max(1, calls),
+        "env/truncated": sum(t.stop.status == "truncated" for t in every),
+        "env/infra_errors": sum(t.stop is Stop.ENV_ERROR for t in every),
+        "tokens/sampled": sum(t.num_trained_tokens for t in every),
+    }
+
+
+def _update_part(update: UpdateReport | None) -> dict[str, Any]:
+    if update is None:
+        return {"update/tokens": 0, "update/trained_tokens": 0}
+    return {
+        "update/loss": update.loss,
+        "update/grad_norm": update.grad_norm,
+        "update/tokens": update.tokens,
+        "update/trained_tokens": update.trained_tokens,
+        "update/micro_batches": update.micro_batches,
+        "update/entropy": update.entropy,
+        "update/clip_fraction": update.clip_fraction,
+        "update/peak_bytes": update.peak_bytes,
+        "mismatch/k3": update.k3,
+    }
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None

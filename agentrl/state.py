@@ -1,0 +1,79 @@
+"""Where a run stands: the part of a checkpoint that is neither weights nor optimiser.
+
+In    what the training loop counts
+Out   Standing: step, version, tasks drawn so far; saved and loaded as JSON
+Not   random state: every draw is a function of seed, step, task and member
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from agentrl.errors import UsageError
+from agentrl.task import Task, TaskSource
+
+ORDER_STREAM = 11
+"""Keeps the order of tasks apart from every other use of the run's seed."""
+
+
+@dataclass(slots=True)
+class Standing:
+    """The counters of a run."""
+
+    step: int = 0
+    version: int = 0
+    cursor: int = 0
+    """Tasks drawn so far."""
+    flat_in_a_row: int = 0
+    tokens: dict[str, int] = field(
+        default_factory=lambda: {"sampled": 0, "trained": 0, "forwarded": 0}
+    )
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def save(self, folder: Path) -> None:
+        """Write the counters."""
+        (folder / "standing.json").write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+    def load(self, folder: Path) -> None:
+        """Take the counters from disk."""
+        found = json.loads((folder / "standing.json").read_text(encoding="utf-8"))
+        for name, value in found.items():
+            setattr(self, name, value)
+
+
+def draw(source: TaskSource, standing: Standing, *, seed: int, count: int) -> list[Task]:
+    """The next tasks of the run, all different in content; moves the cursor.
+
+    Every epoch is a new permutation of the source, drawn from the seed and the epoch.
+
+    Raises:
+        UsageError: the source has too few different tasks for one step.
+    """
+    found: dict[str, Task] = {}
+    for _ in range(2 * len(source) + count):
+        if len(found) == count:
+            break
+        task = source[_position(len(source), standing.cursor, seed)]
+        standing.cursor += 1
+        found.setdefault(task.hash, task)
+    if len(found) < count:
+        raise UsageError(
+            f"--tasks-per-step {count}: the environment has only {len(found)} different tasks. "
+            "Tasks of a step are distinct. Lower it."
+        )
+    return list(found.values())
+
+
+_orders: dict[tuple[int, int, int], np.ndarray] = {}
+
+
+def _position(size: int, cursor: int, seed: int) -> int:
+    key = (size, seed, cursor // size)
+    if key not in _orders:
+        _orders.clear()
+        _orders[key] = np.random.default_rng([seed, ORDER_STREAM, key[2]]).permutation(size)
+    return int(_orders[key][cursor % size])

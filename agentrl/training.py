@@ -1,0 +1,295 @@
+"""train: play many, choose few, learn from those, hand over. And again.
+
+In    a TrainConfig, listeners
+Out   a run folder (record.py) and a RunSummary
+Not   a display: listeners show what happens
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentrl import checkpoint
+from agentrl.chosen import Chosen, choose, samples
+from agentrl.config import TrainConfig
+from agentrl.events import Listener, Measured, Played, Started, Stepped, Warned
+from agentrl.group import Group, play_groups, seed_for
+from agentrl.interrupt import Interrupt, listening
+from agentrl.interval import Interval
+from agentrl.measure import measure
+from agentrl.metrics import step_row
+from agentrl.world import World, prepare, recorded
+from agentrl.state import draw
+from agentrl.task import Task
+from agentrl.update import UpdateReport
+
+Relabel = Callable[[int, Group], Group]
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """How a run ended."""
+
+    path: str
+    status: str
+    """done or stopped."""
+    steps: int
+    before: Interval | None
+    after: Interval | None
+    seconds: Mapping[str, float]
+    tokens: Mapping[str, int]
+    first_reward: float | None
+    last_reward: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """What one step did."""
+
+    groups: Sequence[Group]
+    chosen: Chosen
+    update: UpdateReport | None
+    """None where every group was flat."""
+    row: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Clock:
+    """Seconds by phase; time comes in through the door."""
+
+    now: Callable[[], float] = time.monotonic
+    spent: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Count the seconds of a block under a name."""
+        start = self.now()
+        try:
+            yield
+        finally:
+            self.spent[name] = self.spent.get(name, 0.0) + self.now() - start
+
+
+def train(
+    config: TrainConfig,
+    *,
+    resume: str | None = None,
+    origin: Mapping[str, str] | None = None,
+    command: Sequence[str] = (),
+    listeners: Sequence[Listener] = (),
+    relabel: Relabel | None = None,
+) -> RunSummary:
+    """Train a policy in an environment.
+
+    Args:
+        config: All settings.
+        resume: A run to go on with (path, name, or "" for the newest); None starts anew.
+        origin: Where each setting came from, for the record.
+        command: The words that started the run, for the record.
+        listeners: Called with every event.
+        relabel: Step and group to group, before selection; for control experiments.
+
+    Raises:
+        UsageError: a setting is wrong; nothing was written.
+        RunError: the run cannot go on; what it had is kept.
+    """
+    world = prepare(config, resume, origin or {}, command, listeners)
+    with listening() as interrupt, recorded(world) as outcome:
+        summary = asyncio.run(_run(world, interrupt, relabel or _as_played))
+        outcome.update(status=summary.status)
+    return summary
+
+
+async def _run(world: World, interrupt: Interrupt, relabel: Relabel) -> RunSummary:
+    config, standing = world.config, world.standing
+    clock = Clock()
+    world.emit(_started(world))
+    await world.engine.load(world.weights, standing.version)
+    if standing.step == 0:
+        await _measure(world, clock)
+        checkpoint.save(world.folder.checkpoints, 0, world.parts, keep=_keep(world))
+    begun, rewards = clock.now(), list[float | None]()
+    while standing.step < config.train.steps and not interrupt.asked:
+        record = await step(world, clock, relabel)
+        rewards.append(record.row["reward"])
+        _show(world, record, clock.now() - begun)
+        if _due(config.train.save_every, standing.step) or interrupt.asked:
+            checkpoint.save(world.folder.checkpoints, standing.step, world.parts, keep=_keep(world))
+    stopped = interrupt.asked and standing.step < config.train.steps
+    if not stopped:
+        await _finish(world, clock)
+    await world.engine.close()
+    return _summary(world, clock, rewards, "stopped" if stopped else "done")
+
+
+async def step(world: World, clock: Clock, relabel: Relabel) -> StepRecord:
+    """Play, choose, learn, hand over, record."""
+    config, standing = world.config, world.standing
+    number, started = standing.step + 1, dict(clock.spent)
+    begun = clock.now()
+    with clock.phase("rollout"):
+        tasks = draw(
+            world.source, standing, seed=config.train.seed, count=config.train.tasks_per_step
+        )
+        groups = await _play(world, tasks, number)
+    with clock.phase("select"):
+        groups = [relabel(number, group) for group in groups]
+        chosen = _choose(world, groups, number)
+        rows = samples(chosen)
+    with clock.phase("update"):
+        update = world.learner.step(rows, len(chosen.kept)) if rows else None
+    with clock.phase("sync"):
+        if update is not None and not update.skipped:
+            standing.version += 1
+            await world.engine.load(world.weights, standing.version)
+    standing.step = number
+    _count(world, chosen, update)
+    measured = await _measure(world, clock) if _due(config.train.eval_every, number) else None
+    spent = {n: clock.spent.get(n, 0.0) - started.get(n, 0.0) for n in _PHASES}
+    spent["step"] = clock.now() - begun
+    row = step_row(
+        step=number, version=standing.version, chosen=chosen, update=update, seconds=spent
+    )
+    row["heldout"] = None if measured is None else measured.mean
+    world.folder.write_episodes(
+        "groups", number, chosen.trajectories, chosen.marks, tokens=config.record.tokens
+    )
+    world.folder.write_metrics(row)
+    return StepRecord(groups, chosen, update, row)
+
+
+_PHASES = ("rollout", "select", "update", "sync")
+
+
+async def _play(world: World, tasks: Sequence[Task], number: int) -> list[Group]:
+    config = world.config
+    of = len(tasks) * config.select.n
+    counter = iter(range(1, of + 1))
+    return await play_groups(
+        world.make_env,
+        tasks,
+        n=config.select.n,
+        seed_of=lambda task, member: seed_for(config.train.seed, number, task.hash, member),
+        world=world.play,
+        on_done=lambda _: world.emit(Played("rollout", next(counter), of)),
+    )
+
+
+def _choose(world: World, groups: Sequence[Group], number: int) -> Chosen:
+    s = world.config.select
+    return choose(
+        groups,
+        m=s.m,
+        rule=s.rule,
+        within=s.within,
+        stats=s.stats,
+        loss=world.config.update.loss,
+        seed=seed_for(world.config.train.seed, number, "0", 0),
+    )
+
+
+def _count(world: World, chosen: Chosen, update: UpdateReport | None) -> None:
+    standing = world.standing
+    standing.tokens["sampled"] += sum(t.num_trained_tokens for t in chosen.trajectories)
+    if update is not None:
+        standing.tokens["trained"] += update.trained_tokens
+        standing.tokens["forwarded"] += update.tokens
+    standing.flat_in_a_row = 0 if update is not None else standing.flat_in_a_row + 1
+    if standing.flat_in_a_row == world.config.train.flat_warning:
+        world.emit(
+            Warned(
+                f"step {standing.step}: {standing.flat_in_a_row} steps in a row without contrast "
+                "in any group. Nothing is learned: tasks are too easy, too hard, or all earn "
+                "the same. Change the tasks' difficulty, or raise --n."
+            )
+        )
+
+
+async def _measure(world: World, clock: Clock) -> Interval | None:
+    """Attempt the held-out tasks with the weights as they are, and record it."""
+    settings, seed = world.config.heldout, world.config.train.seed
+    if not settings.tasks:
+        return None
+    of, begun = len(world.heldout) * settings.k, clock.now()
+    counter = iter(range(1, 2 * of + 1))
+    with clock.phase("eval"):
+        found, groups = await measure(
+            world.make_env,
+            world.heldout,
+            k=settings.k,
+            seed=seed,
+            world=world.play_heldout,
+            on_done=lambda _: world.emit(Played("heldout", next(counter), of)),
+        )
+    step = world.standing.step
+    every = [t for g in groups for t in g.trajectories]
+    world.folder.write_episodes("heldout", step, every, tokens=world.config.record.tokens)
+    world.measured[step] = found
+    world.emit(Measured(step, found.accuracy, found.tasks, clock.now() - begun))
+    return found.accuracy
+
+
+async def _finish(world: World, clock: Clock) -> None:
+    if world.standing.step not in world.measured:
+        await _measure(world, clock)
+    checkpoint.save(world.folder.checkpoints, world.standing.step, world.parts, keep=_keep(world))
+
+
+def _show(world: World, record: StepRecord, elapsed: float) -> None:
+    done = world.standing.step - world.first_step + 1
+    steps = world.config.train.steps
+    left = elapsed / done * (steps - world.standing.step)
+    world.emit(Stepped(record.row, steps, elapsed, left))
+
+
+def _summary(
+    world: World, clock: Clock, rewards: Sequence[float | None], status: str
+) -> RunSummary:
+    seconds = {name: clock.spent.get(name, 0.0) for name in (*_PHASES, "eval")}
+    for name, value in seconds.items():
+        world.standing.seconds[name] = world.standing.seconds.get(name, 0.0) + value
+    known = [r for r in rewards if r is not None]
+    last = world.measured.get(world.standing.step)
+    return RunSummary(
+        path=str(world.folder.path),
+        status=status,
+        steps=world.standing.step,
+        before=world.before,
+        after=last.accuracy if last is not None and world.standing.step else None,
+        seconds=seconds,
+        tokens=dict(world.standing.tokens),
+        first_reward=known[0] if known else None,
+        last_reward=known[-1] if known else None,
+    )
+
+
+def _started(world: World) -> Started:
+    c = world.config
+    return Started(
+        path=world.folder.path,
+        env=c.env.name,
+        model=c.model.name,
+        engine=world.engine.name,
+        n=c.select.n,
+        m=c.select.m,
+        steps=c.train.steps,
+        tasks_per_step=c.train.tasks_per_step,
+        first_step=world.first_step,
+    )
+
+
+def _due(every: int, step: int) -> bool:
+    return every > 0 and step % every == 0
+
+
+def _keep(world: World) -> int:
+    return world.config.train.keep_checkpoints
+
+
+def _as_played(step: int, group: Group) -> Group:
+    return group

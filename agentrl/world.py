@@ -1,0 +1,298 @@
+"""Settings → World: everything a run needs, made and checked before anything is written.
+
+In    a TrainConfig, perhaps a run to go on with
+Out   World: environment, tasks, policy, learner, engine, folder; run.json kept up to date
+Not   the loop (training.py)
+"""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from agentrl import checkpoint, record, registry
+from agentrl.config import RolloutSection, TrainConfig
+from agentrl.engines import build
+from agentrl.env import ToolEnv
+from agentrl.episode import Limits, Play
+from agentrl.errors import UsageError
+from agentrl.events import Event, Listener
+from agentrl.interval import Interval
+from agentrl.measure import Measurement, distinct
+from agentrl.parts import parts_of
+from agentrl.policy import Engine, Sampling
+from agentrl.record import RunFolder
+from agentrl.render import Renderer, renderer_for
+from agentrl.state import Standing
+from agentrl.task import Task, TaskSource
+from agentrl.tomlfile import dump_toml
+from agentrl.update import Learner
+from agentrl.version import __version__
+from agentrl.weights import ModelWeights, Policy, load_policy
+
+FREE = frozenset(
+    {
+        "train.steps",
+        "train.eval_every",
+        "train.save_every",
+        "train.keep_checkpoints",
+        "train.flat_warning",
+        "record.tokens",
+    }
+)
+"""Settings that a resumed run may change; those of [run] are free too."""
+
+
+@dataclass(slots=True)
+class World:
+    """A run's parts. Only standing, the weights and what was measured change."""
+
+    config: TrainConfig
+    folder: RunFolder
+    make_env: Callable[[], ToolEnv]
+    source: TaskSource
+    heldout: Sequence[Task]
+    policy: Policy
+    learner: Learner
+    engine: Engine
+    play: Play
+    play_heldout: Play
+    standing: Standing
+    parts: Mapping[str, checkpoint.Part]
+    listeners: Sequence[Listener]
+    command: Sequence[str]
+    facts: dict[str, Any]
+    first_step: int = 1
+    measured: dict[int, Measurement] = field(default_factory=dict)
+
+    @property
+    def weights(self) -> ModelWeights:
+        """The weights as they are now."""
+        return ModelWeights(self.policy.model)
+
+    @property
+    def before(self) -> Interval | None:
+        """Held-out accuracy before the first update, where this process measured it."""
+        found = self.measured.get(0)
+        return None if found is None else found.accuracy
+
+    def emit(self, event: Event) -> None:
+        """Tell every listener."""
+        for listener in self.listeners:
+            listener(event)
+
+
+def prepare(
+    config: TrainConfig,
+    resume: str | None,
+    origin: Mapping[str, str],
+    command: Sequence[str],
+    listeners: Sequence[Listener],
+) -> World:
+    """Make a run's parts; the folder is made last, when all else is known to work."""
+    going_on = None if resume is None else record.locate(resume, config.run.out)
+    if going_on is None:
+        record.check_free(config.run.out, config.run.name)
+    else:
+        _same_settings(going_on, config)
+    make_env = env_maker(config.env.name, config.env.options)
+    sample_env = make_env()
+    source = sample_env.task_source("train")
+    heldout = distinct(sample_env.task_source("test"), config.heldout.tasks, config.env.name)
+    policy = load_policy(config.model.name, dtype=config.model.dtype)
+    renderer = renderer_for(policy.tokenizer)
+    check_fits(sample_env, source[0], renderer, config.rollout, policy)
+    learner = _learner(config, policy)
+    engine = build.build(
+        build.Order(
+            config.engine, policy, policy.folder, config.rollout.max_context, config.train.seed
+        )
+    )
+    standing = Standing()
+    folder = going_on or record.create(config.run.out, config.run.name, _prefix(config.env.name))
+    world = World(
+        config=config,
+        folder=folder,
+        make_env=make_env,
+        source=source,
+        heldout=heldout,
+        policy=policy,
+        learner=learner,
+        engine=engine,
+        play=play_of(config.rollout, engine, renderer, "train"),
+        play_heldout=play_of(config.rollout, engine, renderer, "test"),
+        standing=standing,
+        parts=parts_of(policy, learner, standing),
+        listeners=listeners,
+        command=command,
+        facts=_facts(config, engine, command),
+    )
+    if going_on is not None:
+        _restore(world)
+    folder.write_config(dump_toml(config), origin)
+    return world
+
+
+def env_maker(name: str, options: Mapping[str, Any]) -> Callable[[], ToolEnv]:
+    """A maker of fresh environments; the name and options are tried at once."""
+    registry.make(name, **options)
+    kind = registry.resolve(name)
+    return lambda: kind(**options)
+
+
+def play_of(rollout: RolloutSection, engine: Engine, renderer: Renderer, split: str) -> Play:
+    """How episodes are played: the same in training and on held-out tasks."""
+    limits = Limits(
+        max_turn_tokens=rollout.max_turn_tokens,
+        max_tokens=rollout.max_tokens,
+        max_context=rollout.max_context,
+        max_observation_tokens=rollout.max_observation_tokens,
+        timeout=rollout.timeout,
+    )
+    return Play(engine, renderer, Sampling(rollout.temperature), limits, split)
+
+
+def check_fits(
+    env: ToolEnv, task: Task, renderer: Renderer, rollout: RolloutSection, policy: Policy
+) -> None:
+    """Refuse a context in which not even the first turn has room."""
+    opening = [{"role": "system", "content": env.system_prompt}] if env.system_prompt else []
+    prompt = len(renderer.render([*opening, *task.opening()], env.tool_schemas()))  # type: ignore[list-item]
+    positions = int(getattr(policy.model.config, "max_position_embeddings", 0) or 1 << 30)
+    context = min(rollout.max_context, positions)
+    need = prompt + rollout.max_turn_tokens
+    if need > context:
+        raise UsageError(
+            f"--rollout.max_turn_tokens {rollout.max_turn_tokens}: a prompt of {prompt} "
+            f"tokens and one turn need {need}, the context has {context}. "
+            "Lower it, or raise --rollout.max_context."
+        )
+
+
+@contextmanager
+def recorded(world: World) -> Iterator[dict[str, Any]]:
+    """Keep run.json true: running inside the block, then how it ended."""
+    outcome: dict[str, Any] = {"status": "failed"}
+    _write(world, "running")
+    try:
+        yield outcome
+    finally:
+        _write(world, outcome["status"])
+
+
+def _write(world: World, status: str) -> None:
+    ended = None if status == "running" else _now()
+    measured = world.measured
+    heldout = dict(world.facts["heldout"])
+    if 0 in measured:
+        heldout["before"] = _heldout(measured[0])
+    last = measured.get(world.standing.step)
+    if world.standing.step and last is not None:
+        heldout["after"] = _heldout(last)
+    world.facts |= {"status": status, "ended": ended, "heldout": heldout}
+    world.facts["seconds"] = _seconds(world)
+    world.facts["tokens"] = dict(world.standing.tokens)
+    world.folder.write_run(world.facts)
+
+
+def _heldout(found: Measurement) -> dict[str, Any] | None:
+    if found.accuracy is None:
+        return None
+    return {**found.accuracy.as_json(), "tasks": found.tasks, "k": found.k}
+
+
+def _seconds(world: World) -> dict[str, float]:
+    spent = world.standing.seconds
+    names = ("rollout", "select", "update", "sync", "eval")
+    total = spent.get("total", 0.0)
+    other = max(0.0, total - sum(spent.get(n, 0.0) for n in names))
+    return {"total": total, **{n: spent.get(n, 0.0) for n in names}, "other": other}
+
+
+def _facts(config: TrainConfig, engine: Engine, command: Sequence[str]) -> dict[str, Any]:
+    return {
+        "status": "running",
+        "version": __version__,
+        "command": shlex.join(command),
+        "seed": config.train.seed,
+        "started": _now(),
+        "ended": None,
+        "env": config.env.name,
+        "model": config.model.name,
+        "engine": engine.name,
+        "n": config.select.n,
+        "m": config.select.m,
+        "heldout": {"before": None, "after": None},
+        "python": platform.python_version(),
+    }
+
+
+def _restore(world: World) -> None:
+    folder = checkpoint.find(world.folder.checkpoints)
+    checkpoint.load(folder, world.parts)
+    world.folder.forget_after(world.standing.step)
+    world.first_step = world.standing.step + 1
+    before = world.folder.read_run()
+    world.facts["started"] = before["started"]
+    world.facts["heldout"] = {**before["heldout"], "after": None}
+    if world.config.train.steps < world.first_step:
+        raise UsageError(
+            f"{world.folder.path}: it has done {world.standing.step} steps. "
+            f"--steps {world.config.train.steps} asks for no more. Raise it."
+        )
+
+
+def _same_settings(folder: RunFolder, config: TrainConfig) -> None:
+    text = (folder.path / "config.toml").read_text(encoding="utf-8")
+    old = _flat(TrainConfig.model_validate(tomllib.loads(text)).model_dump())
+    new = _flat(config.model_dump())
+    changed = [
+        f"{key} {old.get(key)} → {new.get(key)}"
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key) != new.get(key) and key not in FREE and not key.startswith("run.")
+    ]
+    if changed:
+        raise UsageError(
+            f"--resume {folder.path}: settings differ ({', '.join(changed)}). A resumed run "
+            "goes on with its own. Leave them out, or start anew with another --name."
+        )
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            out |= _flat(item, f"{prefix}{key}.")
+        else:
+            out[f"{prefix}{key}"] = item
+    return out
+
+
+def _learner(config: TrainConfig, policy: Policy) -> Learner:
+    u = config.update
+    return Learner(
+        policy.model,
+        lr=u.lr,
+        weight_decay=u.weight_decay,
+        loss=u.loss,
+        clip_low=u.clip_low,
+        clip_high=u.clip_high,
+        grad_norm=u.grad_norm,
+        tokens_per_micro_batch=u.tokens_per_micro_batch,
+        temperature=config.rollout.temperature,
+        checkpointing=u.checkpointing,
+    )
+
+
+def _prefix(env: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_" else "-" for c in env.rsplit("/", 1)[-1]) or "run"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+from agentrl.errors import EnvironmentFault, UsageError
+from agentrl.task import JsonlTasks, ListTasks, ProceduralTasks, Task
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def addition(rng: np.random.Generator) -> Task:
+    a, b = rng.integers(0, 1000, 2)
+    return Task(f"{a} + {b}?", str(a + b))
+
+
+def test_a_tasks_identity_is_its_content_not_its_id_or_meta():
+    one, two = Task("q", "a", id="x"), Task("q", "a", meta={"level": 1})
+    assert one.hash == two.hash == two.id
+    assert one.id == "x"
+    assert Task("q", "b").hash != one.hash
+
+
+@given(st.text(), st.one_of(st.none(), st.text(), st.integers(), st.lists(st.integers())))
+def test_a_hash_depends_on_nothing_but_prompt_and_answer(prompt, answer):
+    assert Task(prompt, answer).hash == Task(prompt, answer).hash
+    assert Task(prompt, answer).split in ("train", "test")
+
+
+def test_procedural_splits_share_no_content():
+    train = ProceduralTasks(addition, 300, 0, split="train")
+    test = ProceduralTasks(addition, 300, 0, split="test")
+    assert not {t.hash for t in train} & {t.hash for t in test}
+    assert {t.split for t in test} == {"test"}
+
+
+def test_a_procedural_task_is_the_same_whatever_was_asked_before():
+    source = ProceduralTasks(addition, 100, 7)
+    late = source[63]
+    assert [source[i] for i in (5, 63)][1] == late
+    assert ProceduralTasks(addition, 100, 7)[63] == late
+    assert ProceduralTasks(addition, 100, 8)[63] != late
+
+
+def test_a_generator_with_too_few_tasks_says_so_instead_of_hanging():
+    source = ProceduralTasks(lambda rng: Task("only one", "1"), 10, 0, split="test")
+    other = ProceduralTasks(lambda rng: Task("only one", "1"), 10, 0, split="train")
+    served = [s for s in (source, other) if s is not None and _first(s) is not None]
+    assert len(served) == 1
+
+
+def _first(source):
+    try:
+        return source[0]
+    except EnvironmentFault as fault:
+        assert "too few different tasks" in str(fault)
+        return None
+
+
+def test_positions_outside_are_index_errors():
+    with pytest.raises(IndexError):
+        ProceduralTasks(addition, 3, 0)[3]
+    with pytest.raises(IndexError):
+        ListTasks([Task("q")])[1]
+
+
+def test_lines_of_a_file_become_tasks(tmp_path):
+    path = tmp_path / "tasks.jsonl"
+    path.write_text('{"prompt": "1+1?", "answer": "2", "meta": {"d": 1}}\n\n{"prompt": "hi"}\n')
+    tasks = JsonlTasks(path)
+    assert [(t.prompt, t.answer) for t in tasks] == [("1+1?", "2"), ("hi", None)]
+
+
+@pytest.mark.parametrize("line", ["{", "[1]", '{"answer": 1}', '{"prompt": "q", "colour": 1}'])
+def test_a_bad_line_is_named_by_its_number(tmp_path, line):
+    path = tmp_path / "tasks.jsonl"
+    path.write_text('{"prompt": "fine"}\n' + line + "\n")
+    with pytest.raises(UsageError, match=r"tasks\.jsonl:2: not a task"):
+        JsonlTasks(path)
+
+
+def test_a_missing_file_is_one_line(tmp_path):
+    with pytest.raises(UsageError, match="cannot be read"):
+        JsonlTasks(tmp_path / "none.jsonl")
