@@ -8,7 +8,7 @@ Not   tokens; nor several episodes at once: an instance plays one at a time
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import takewhile
@@ -46,9 +46,13 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
     max_result_chars: int = 8000
     """Of one tool result; the middle goes."""
     system_prompt: str = ""
+    shorten: Callable[[str], str] | None = None
+    """Set by a driver that bounds results in its model's tokens; what it leaves is the record."""
     success: float = 1.0
     """Reward from which an episode counts as correct, where no part is called `correct`."""
 
+    clip: Callable[[str], str] = staticmethod(str)
+    """Shortens a tool result further; a driver that counts in tokens sets it on the instance."""
     _tools: ClassVar[Mapping[str, ToolSpec]] = MappingProxyType({})
     _loop: PrivateLoop | None = None
     _task: Task | None = None
@@ -149,7 +153,7 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
                 extra = _text_or_none("start", await run_author(self.start, task))
         except AgentRLError as error:
             self._end = EpisodeEnd(Stop.ENV_ERROR, problem=str(error))
-            raise
+            raise EnvironmentFault(str(error)) from error
         self._task = task
         self._opening = tuple(_opening(self.system_prompt, task, extra))
         return copy.deepcopy(list(self.opening)), {"task_id": task.id, "split": split}
@@ -220,7 +224,7 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         outcomes, terminate = await run_calls(
             self, self._tools, turn.calls, max_chars=self.max_result_chars
         )
-        self._amend(outcomes=outcomes)
+        self._amend(outcomes=tuple(replace(o, content=self.clip(o.content)) for o in outcomes))
         if terminate:
             return Stop.TOOL_END
         if sum(1 for _ in takewhile(_malformed, reversed(self.turns))) > self.max_parse_errors:

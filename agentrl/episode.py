@@ -51,8 +51,8 @@ class Play:
 
     engine: Engine
     renderer: Renderer
-    sampling: Sampling = Sampling()
-    limits: Limits = Limits()
+    sampling: Sampling
+    limits: Limits
     split: str = "train"
     clock: Callable[[], float] = time.monotonic
 
@@ -78,7 +78,7 @@ class _Tape:
     """What has been recorded so far; grows only at its end."""
 
     past: tuple[Branch, ...] = ()
-    branch: Branch = Branch()
+    branch: Branch = field(default_factory=Branch)
     sampled: int = 0
     version: int = 0
     ids: list[int] = field(default_factory=list)
@@ -144,7 +144,7 @@ async def play(env: ToolEnv, seat: Seat, world: Play) -> Trajectory:
 
 async def _play(env: ToolEnv, seat: Seat, world: Play, tape: _Tape, deadline: float) -> EpisodeEnd:
     options = {"task": seat.task, "split": world.split}
-    env.clip = lambda text: world.renderer.clip(text, world.limits.max_observation_tokens)
+    env.shorten = lambda text: world.renderer.clip(text, world.limits.max_observation_tokens)
     opening = await _reset(env, seat, world, options, deadline)
     tape.begin(world.renderer.render(opening, env.tool_schemas()))
     turn = 0
