@@ -1,0 +1,63 @@
+"""Words → settings, for the commands that have them all.
+
+In    the words behind `train` or `eval`
+Out   settings with their origins; the help text that lists every one
+Not   the options that are no settings: each command adds its own
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic
+
+from agentrl import settings, tomlfile
+from agentrl.settings import Flag, Model, Resolved, Setting
+from agentrl.tomlfile import literal
+
+
+@dataclass(frozen=True)
+class Family(Generic[Model]):
+    """The settings of one command."""
+
+    model: type[Model]
+    short: Mapping[str, str]
+    """Short flags, each to its setting."""
+
+    def switches(self) -> set[str]:
+        """Settings that are true or false: their flag may stand alone."""
+        return {s.name for s in settings.settings(self.model) if isinstance(s.default, bool)}
+
+    def resolve(self, files: Iterable[tuple[Path, str]], flags: Sequence[Flag]) -> Resolved[Model]:
+        """Defaults, then files (each with the name that messages use), then flags."""
+        given = [
+            one
+            for path, shown in files
+            for one in settings.from_file(self.model, tomlfile.read(path, shown))
+        ]
+        given += settings.from_flags(self.model, flags, self.short)
+        return settings.resolve(self.model, given)
+
+    def help(self) -> str:
+        """Every setting: short flags first, then the rest by their dotted names."""
+        found = {s.name: s for s in settings.settings(self.model)}
+        short = [(flag, found[name]) for flag, name in self.short.items()]
+        known = set(self.short.values())
+        rest = [(f"--{name}", s) for name, s in found.items() if name not in known]
+        lines = [f"  {flag:<33}{_told(setting)}" for flag, setting in [*short, *rest]]
+        own = f"  {'--env.KEY':<33}An option of the environment."
+        return "\n".join(["settings, each with a value behind it [default]:", *lines, own])
+
+
+def _told(setting: Setting) -> str:
+    choices = f" {' | '.join(setting.choices)}." if setting.choices else ""
+    default = setting.default if isinstance(setting.default, str) else literal(setting.default)
+    return f"{setting.description}{choices}" + (f" [{default}]" if default else "")
+
+
+def config_file(text: str) -> tuple[Path, str]:
+    """The file of `--config TEXT`, and its name in messages."""
+    path = settings.config_path(text, settings.config_folders())
+    here = Path.cwd()
+    return path, str(path.relative_to(here) if path.is_relative_to(here) else path)

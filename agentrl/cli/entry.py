@@ -1,0 +1,132 @@
+"""`agentrl COMMAND`: find the command, run it, turn its outcome into an exit code.
+
+In    the words behind `agentrl`
+Out   0 done, 1 the run failed, 2 you gave something wrong, 3 a check found problems,
+      130 interrupted but saved; one line on standard error for a mistake
+Not   what commands do; and until one is named, nothing but the standard library is loaded
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from types import TracebackType
+
+from agentrl.errors import AgentRLError, UsageError, suggestion
+from agentrl.version import __version__
+
+DONE, FAILED, WRONG, PROBLEMS, INTERRUPTED = 0, 1, 2, 3, 130
+
+COMMANDS = {
+    "train": ("agentrl.cli.train", "train a policy in an environment"),
+    "eval": ("agentrl.cli.evaluate", "measure a policy on held-out tasks"),
+    "envs": ("agentrl.cli.envs", "list the environments"),
+    "select": ("agentrl.cli.select", "choose the trajectories to train on, and say why"),
+}
+"""Name to module and summary; the module's `run(words)` returns the exit code."""
+
+_MODEL_COMMANDS = ("train", "eval")
+_LOOKS = ("-h", "--help", "--dry-run")
+
+_HELP = """\
+usage: agentrl COMMAND [options]
+
+Reinforcement learning for agents that use tools over many turns.
+
+commands:
+{commands}
+
+options of every command:
+  -h, --help     what it does and two examples
+  --json         one JSON document on standard output, all else on standard error
+  -q, --quiet    only the result
+  -v, --verbose  tracebacks and the warnings of libraries
+  --version      the version, without a command
+
+examples:
+  agentrl train --env tool_math --n 32 --m 8
+  agentrl select --rewards 0,0,1,.5 --m 2
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; None takes the words of this process."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    if argv is None:
+        sys.excepthook = _report_bug
+    try:
+        return _run(words, own_process=argv is None)
+    except AgentRLError as error:
+        if {"-v", "--verbose"} & set(words):
+            traceback.print_exc()
+        _complain(str(error))
+        return WRONG if isinstance(error, UsageError) else FAILED
+    except KeyboardInterrupt:
+        _complain("interrupted.")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader is gone; without this Python would fail once more on its way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return FAILED
+
+
+def _run(words: Sequence[str], *, own_process: bool) -> int:
+    name = words[0] if words else "--help"
+    if name in ("-h", "--help", "help"):
+        width = max(map(len, COMMANDS)) + 2
+        commands = [f"  {name:<{width}}{summary}" for name, (_, summary) in COMMANDS.items()]
+        sys.stdout.write(_HELP.format(commands="\n".join(commands)))
+        return DONE if words else WRONG
+    if name == "--version":
+        sys.stdout.write(f"agentrl {__version__}\n")
+        return DONE
+    if name not in COMMANDS:
+        hint = suggestion(name, COMMANDS, "`agentrl --help` lists all.")
+        raise UsageError(f"{name}: no such command. {hint}")
+    if name in _MODEL_COMMANDS and not set(_LOOKS) & set(words):
+        _prepare_process(own_process, verbose=bool({"-v", "--verbose"} & set(words)))
+    module = importlib.import_module(COMMANDS[name][0])
+    code: int = module.run(words[1:])
+    sys.stdout.flush()
+    return code
+
+
+def _prepare_process(own_process: bool, *, verbose: bool) -> None:
+    """What must be so before torch is loaded."""
+    import warnings
+
+    from agentrl import machine, quiet
+
+    if not verbose:
+        quiet.prepare_libraries(os.environ)
+        if not sys.warnoptions:
+            warnings.simplefilter("ignore")
+    if not machine.has_gpu():
+        stale = quiet.prepare_cpu(os.environ, machine.cores())
+        if stale and own_process and quiet.can_restart():
+            quiet.restart(os.environ)
+    if machine.torchvision_misfits():
+        raise UsageError(
+            "torchvision: it was built for a GPU, torch for a CPU. transformers cannot load a "
+            f"model beside it. Run: {sys.executable} -m pip uninstall -y "
+            "torchvision torchaudio torchcodec"
+        )
+
+
+def _complain(text: str) -> None:
+    sys.stdout.flush()
+    sys.stderr.write(f"{text}\n")
+
+
+def _report_bug(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """The last words on an exception that nobody foresaw."""
+    sys.__excepthook__(kind, error, trace)
+    sys.stderr.write(
+        f"agentrl {__version__}: this is ours, not yours. Please report the lines above "
+        "with the command that you gave.\n"
+    )

@@ -1,0 +1,70 @@
+"""`agentrl eval`: settings → accuracy on tasks, as a table or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentrl.cli.config import Family, config_file
+from agentrl.cli.output import output
+from agentrl.cli.parser import Parser, split_settings
+from agentrl.config import EvalConfig
+from agentrl.settings import EVAL_FLAGS
+
+EXAMPLES = (
+    "--env tool_math",
+    "--env tool_math --run runs/tool_math-001 --tasks 500 --k 4 --json",
+)
+
+
+def run(words: Sequence[str]) -> int:
+    """Measure a policy."""
+    family = Family(EvalConfig, EVAL_FLAGS)
+    flags, rest = split_settings(words, EVAL_FLAGS, family.switches())
+    parser = Parser("eval", "measure a policy on tasks that it was not trained on", EXAMPLES)
+    parser.usage = "agentrl eval [--env ENV] [--run RUN] [--SETTING VALUE ...] [options]"
+    parser.epilog = f"{family.help()}\n\n{parser.epilog}"
+    parser.add_argument(
+        "--config", action="append", default=[], help="a TOML file, or the name of a shipped one"
+    )
+    args = parser.read(rest, EVAL_FLAGS)
+    resolved = family.resolve([config_file(text) for text in args.config], flags)
+    with output(args.json) as out:
+        from agentrl.evaluation import evaluate
+
+        found = evaluate(resolved.config, command=("agentrl", "eval", *words))
+        out.document = found.as_json()
+        out.say(table(out.document))
+    return 0
+
+
+def table(found: Mapping[str, Any]) -> str:
+    """The evaluation for a person."""
+    rows = [
+        ("tasks", f"{found['tasks']} of {found['env']}, split {found['split']}"),
+        ("attempts", f"{found['episodes']} ({found['k']} a task, {found['errors']} not scored)"),
+        ("accuracy", _interval(found["accuracy"])),
+        ("reward", _interval(found["reward"])),
+        *((f"pass@{j}", _number(share)) for j, share in found["pass_at"].items() if j != "1"),
+        *((f"pass all {j}", _number(share)) for j, share in found["pass_all"].items() if j != "1"),
+        ("truncated", f"{found['truncated']}"),
+        ("turns", f"{_number(found['turns'])} an attempt"),
+        (
+            "tool calls",
+            f"{_number(found['tool_calls'])} an attempt, {found['invalid_calls']} failed",
+        ),
+        ("tokens", f"{found['tokens']} sampled"),
+    ]
+    if found.get("path"):
+        rows.append(("written", found["path"]))
+    return "\n".join(f"{name:<12}{value}" for name, value in rows)
+
+
+def _interval(found: Mapping[str, float] | None) -> str:
+    if found is None:
+        return "nothing could be scored"
+    return f"{found['mean']:.3f}   95% interval {found['low']:.3f} to {found['high']:.3f}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
