@@ -34,7 +34,7 @@ class Plain:
         """Write the event's line, where it has one."""
         text = describe(event)
         if text:
-            print(text, file=self.stream, flush=True)  # noqa: T201
+            print(text, file=self.stream, flush=True)
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class Json:
     def __call__(self, event: Event) -> None:
         """Write a step's row."""
         if isinstance(event, Stepped):
-            print(json.dumps(disk.plain(event.row)), file=self.stream, flush=True)  # noqa: T201
+            print(json.dumps(disk.plain(event.row)), file=self.stream, flush=True)
 
 
 def describe(event: Event) -> str:

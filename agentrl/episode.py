@@ -18,11 +18,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from agentrl.env import EpisodeEnd, ToolEnv
+from agentrl.env import ToolEnv
 from agentrl.errors import EnvironmentFault
 from agentrl.message import Message, Turn
 from agentrl.policy import Completion, Engine, Request, Sampling
 from agentrl.render import Renderer
+from agentrl.scoring import EpisodeEnd
 from agentrl.task import Task
 from agentrl.trajectory import Branch, Span, Stop, Trajectory
 

@@ -8,9 +8,9 @@ Not   selection: a group holds all of its trajectories, broken ones included
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -108,9 +108,9 @@ async def _play_cohort(
         return await _all_or_first_error([one(seat) for seat in seats])
 
 
-async def _all_or_first_error(work: Sequence[asyncio.Future[T] | object]) -> list[T]:
+async def _all_or_first_error(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """Wait for all; at the first error the others are cancelled and it alone is raised."""
-    tasks = [asyncio.ensure_future(w) for w in work]  # type: ignore[arg-type]
+    tasks = [asyncio.create_task(w) for w in work]
     try:
         return list(await asyncio.gather(*tasks))
     finally:

@@ -23,10 +23,10 @@ from agentrl.interrupt import Interrupt, listening
 from agentrl.interval import Interval
 from agentrl.measure import measure
 from agentrl.metrics import step_row
-from agentrl.world import World, prepare, recorded
 from agentrl.state import draw
 from agentrl.task import Task
 from agentrl.update import UpdateReport
+from agentrl.world import World, prepare, recorded
 
 Relabel = Callable[[int, Group], Group]
 

@@ -1,9 +1,10 @@
 import math
 
 import numpy as np
-from agentrl.interval import average, share
 from hypothesis import given
 from hypothesis import strategies as st
+
+from agentrl.interval import average, share
 
 clusters = st.lists(
     st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=4), min_size=1, max_size=30

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+
 from agentrl.errors import UsageError
 from agentrl.message import Message
 from agentrl.render import difference, renderer_for

@@ -1,12 +1,13 @@
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from agentrl.errors import EngineError
 from agentrl.message import AssistantTurn, ToolCall, ToolOutcome, Turn
 from agentrl.task import Task
 from agentrl.trajectory import Branch, Span, Stop, Trajectory, tool_failures
-from hypothesis import given
-from hypothesis import strategies as st
 
 ids = st.lists(st.integers(0, 500), max_size=6).map(tuple)
 
