@@ -1,0 +1,220 @@
+"""Weights: a policy from a name, to a folder, and into an engine.
+
+In    the embedded policy's name, a converted one's, a folder, or a hub's org/name
+Out   Policy (model, tokenizer, folder); ModelWeights, which engines load from
+Not   other than causal language models, and no code that comes with a checkpoint
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from huggingface_hub import snapshot_download
+from safetensors import SafetensorError
+from torch import Tensor
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.core_model_loading import revert_weight_conversion
+from transformers.utils import logging
+
+from agentrl import smollm
+from agentrl.errors import UsageError, suggestion
+from agentrl.head import head_of, score
+
+TINY = Path(__file__).parent / "tiny"
+
+EMBEDDED: Mapping[str, Callable[[], Path]] = MappingProxyType(
+    {"tiny": lambda: TINY, "smollm2-135m": smollm.folder}
+)
+"""Names that are not folders, and where their files are or are put."""
+
+_HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+_MODEL_FILES = ["*.json", "*.safetensors", "*.jinja", "*.model", "*.txt"]
+_UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, SafetensorError)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A causal language model that decides, with its tokenizer."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    name: str
+    """As the user gave it."""
+    folder: Path
+    """Where its files were read from, for engines that read them too."""
+
+    def save(self, folder: Path) -> None:
+        """Write weights, config and tokenizer as they are now."""
+        save_policy(self.model, self.tokenizer, folder)
+
+    def load(self, folder: Path) -> None:
+        """Take the weights that `save` wrote into the model at hand.
+
+        Raises:
+            UsageError: they can't be read or are another model's.
+        """
+        saved = _model(str(folder), folder, self.model.dtype, torch.device("cpu"))
+        try:
+            self.model.load_state_dict(saved.state_dict())
+        except RuntimeError as error:
+            raise UsageError(
+                f"{folder}: weights of another model. {_first_line(error)}. "
+                f"Resume with the model that was saved, not {self.name}."
+            ) from error
+
+
+def load_policy(name: str, *, dtype: str = "auto", device: str = "auto") -> Policy:
+    """Load a policy for training or play, ready on its device.
+
+    Args:
+        name: A key of EMBEDDED, a folder, or org/name of a model hub.
+        dtype: float32, bfloat16, or auto: float32 on a CPU, else bfloat16.
+        device: As torch names it; auto takes CUDA where there is one.
+
+    Raises:
+        UsageError: there is no such model, or it can't be trained.
+    """
+    place = torch.device(_device(device))
+    folder = _folder(name)
+    kind = getattr(torch, dtype) if dtype != "auto" else _auto_dtype(place)
+    with _quiet():
+        model = _model(f"--model {name}", folder, kind, place)
+        tokenizer = _tokenizer(name, folder)
+    entries = head_of(model).weight.shape[0]
+    if len(tokenizer) > entries:
+        raise UsageError(
+            f"--model {name}: its tokenizer has {len(tokenizer)} entries and its output "
+            f"{entries}. They belong to different models. Put the right tokenizer in the folder."
+        )
+    return Policy(model, tokenizer, name, folder)
+
+
+def save_policy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """Write a folder that `load_policy`, transformers and vLLM read."""
+    with _quiet():
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+
+class ModelWeights:
+    """A WeightSource over a live model: nothing is copied before it is asked for."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._model = model
+
+    def items(self) -> Iterator[tuple[str, Tensor]]:
+        """Names and tensors as in a checkpoint; tied ones once, under the embedding's name."""
+        tied = self._model.all_tied_weights_keys
+        state = {n: t for n, t in self._model.state_dict().items() if n not in tied}
+        yield from revert_weight_conversion(self._model, state).items()
+
+    @torch.no_grad()
+    def fingerprint(self, ids: Sequence[int]) -> list[float]:
+        """Log-prob of each id of `ids[1:]` given those before it, at temperature 1."""
+        row = torch.tensor([list(ids)], device=self._model.device)
+        at = torch.arange(len(ids) - 1, device=self._model.device)
+        return score(self._model, row, at, row[0, 1:]).logprobs.tolist()
+
+
+def _folder(name: str) -> Path:
+    if name in EMBEDDED:
+        return EMBEDDED[name]()
+    path = Path(name).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise UsageError(
+                f"--model {name}: no config.json there. A folder of a model holds config.json, "
+                "*.safetensors and a tokenizer. Name the folder that save_pretrained wrote."
+            )
+        return path
+    if _HUB_NAME.fullmatch(name):
+        return _from_hub(name)
+    known = f"Known are {', '.join(EMBEDDED)} and any folder of a causal language model."
+    raise UsageError(f"--model {name}: no such folder. {suggestion(name, EMBEDDED, known)}")
+
+
+def _from_hub(name: str) -> Path:
+    try:
+        return Path(snapshot_download(name, allow_patterns=_MODEL_FILES))
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"--model {name}: no such folder, and the model hub did not give it "
+            f"({type(error).__name__}). Name a folder, or check the network and HF_HUB_OFFLINE."
+        ) from error
+
+
+def _model(where: str, folder: Path, dtype: torch.dtype, device: torch.device) -> PreTrainedModel:
+    """A model whose every weight was in the folder."""
+    try:
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype, local_files_only=True, output_loading_info=True
+        )
+    except _UNREADABLE as error:
+        raise UsageError(
+            f"{where}: not a causal language model that transformers can load. "
+            f"{_first_line(error)} Name a folder with config.json and *.safetensors."
+        ) from error
+    model, found = loaded
+    missing = sorted(found["missing_keys"])
+    if missing:
+        raise UsageError(
+            f"{where}: {len(missing)} weights are not in its files ({missing[0]}, ...). "
+            "They would be random. Copy the folder again, whole."
+        )
+    ready: PreTrainedModel = model.to(device).eval()
+    return ready
+
+
+def _tokenizer(name: str, folder: Path) -> PreTrainedTokenizerBase:
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True
+        )
+    except _UNREADABLE as error:
+        raise UsageError(
+            f"--model {name}: no tokenizer that transformers can load. {_first_line(error)} "
+            "Put its tokenizer.json and tokenizer_config.json in the folder."
+        ) from error
+    return tokenizer
+
+
+def _device(name: str) -> str:
+    if name != "auto":
+        return name
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _auto_dtype(device: torch.device) -> torch.dtype:
+    return torch.float32 if device.type == "cpu" else torch.bfloat16
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines or [type(error).__name__])[0][:200].rstrip(".") + "."
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep transformers from talking while it loads or saves."""
+    speech: Any = logging
+    verbosity, bars = speech.get_verbosity(), speech.is_progress_bar_enabled()
+    speech.set_verbosity_error()
+    speech.disable_progress_bar()
+    try:
+        yield
+    finally:
+        speech.set_verbosity(verbosity)
+        if bars:
+            speech.enable_progress_bar()
