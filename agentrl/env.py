@@ -8,6 +8,7 @@ Not   tokens; nor several episodes at once: an instance plays one at a time
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -25,7 +26,7 @@ from agentrl.message import AssistantTurn, Message, Turn
 from agentrl.scoring import EpisodeEnd, score
 from agentrl.spaces import ActionSpace, MessagesSpace
 from agentrl.task import Task, TaskSource
-from agentrl.tooling import ToolSpec, tools_of
+from agentrl.tooling import ToolSpec, is_tool, tools_of
 from agentrl.trajectory import Branch, Stop, Trajectory, tool_calls
 
 StepResult = tuple[list[Message], float, bool, bool, dict[str, Any]]
@@ -64,13 +65,12 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         """Refuse tools that can't work when the class is made, not when it is played."""
         super().__init_subclass__(**kwargs)
         tools = tools_of(cls)
-        for spec in tools.values():
-            taken = next((n for n in (spec.name, spec.fn.__name__) if hasattr(ToolEnv, n)), None)
-            if taken is not None:
-                raise UsageError(
-                    f"{cls.__name__}: a tool can't be called {taken}. "
-                    "Environments have that attribute already. Rename the tool."
-                )
+        hidden = (n for n in dir(ToolEnv) if is_tool(inspect.getattr_static(cls, n)))
+        for name in (*hidden, *(n for n in tools if hasattr(ToolEnv, n))):
+            raise UsageError(
+                f"{cls.__name__}: a tool can't be called {name}. "
+                "Environments have that attribute already. Rename the tool."
+            )
         cls._tools = MappingProxyType(tools)
 
     # What a subclass writes.

@@ -89,7 +89,7 @@ def first_lines() -> dict[str, str]:
 def _targets() -> dict[str, list[str]]:
     """Where each name leads: `module` or `module:Class`, without repetitions."""
     found: dict[str, list[str]] = {}
-    for name, target in (*_built_ins(), *_registered.items(), *_entry_points()):
+    for name, target in (*_built_ins(), *_registered.items(), *_entry_points(tuple(sys.path))):
         targets = found.setdefault(name, [])
         if target not in targets:
             targets.append(target)
@@ -104,7 +104,8 @@ def _built_ins() -> Iterator[tuple[str, str]]:
 
 
 @cache
-def _entry_points() -> tuple[tuple[str, str], ...]:
+def _entry_points(path: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    # Reading what is installed takes a while, and depends on the path alone.
     return tuple((point.name, point.value) for point in entry_points(group=GROUP))
 
 

@@ -104,6 +104,11 @@ def tool(fn: F | None = None, *, timeout: float = TIMEOUT, name: str | None = No
     return mark if fn is None else mark(fn)
 
 
+def is_tool(value: object) -> bool:
+    """Whether a class attribute is marked as a tool."""
+    return hasattr(value, _MARK)
+
+
 def tools_of(cls: type) -> dict[str, ToolSpec]:
     """Tools of a class by name, in the order they were defined, inherited ones first."""
     attributes = dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base))
