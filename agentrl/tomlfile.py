@@ -46,13 +46,14 @@ def read(path: Path, shown: str = "") -> TomlFile:
     shown = shown or str(path)
     try:
         text = path.read_text(encoding="utf-8-sig")
-        return TomlFile(shown, tomllib.loads(text), _lines(text))
     except OSError as error:
         raise UsageError(f"{shown}: cannot be read. {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise UsageError(
             f"{shown}: not UTF-8 text (byte {error.start}). Save it as UTF-8."
         ) from error
+    try:
+        return TomlFile(shown, tomllib.loads(text), _lines(text))
     except tomllib.TOMLDecodeError as error:
         raise UsageError(_syntax(shown, str(error), text)) from error
 
