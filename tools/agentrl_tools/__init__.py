@@ -1,0 +1,1 @@
+"""Tools that environments hand to a policy: each module is one tool, usable on its own."""
