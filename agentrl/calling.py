@@ -54,7 +54,8 @@ async def run_author(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """
     if inspect.iscoroutinefunction(fn):
         return await fn(*args, **kwargs)
-    return await _in_thread(lambda: fn(*args, **kwargs))
+    value = await _in_thread(lambda: fn(*args, **kwargs))
+    return await value if inspect.isawaitable(value) else value
 
 
 def clip(text: str, max_chars: int) -> str:

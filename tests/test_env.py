@@ -226,7 +226,10 @@ def test_an_environment_without_tools_is_played_too():
     class Quiz(ToolEnv):
         """No tools."""
 
-        async def reward(self, task, trajectory):
+        def reward(self, task, trajectory):
+            return self.compare(task, trajectory)
+
+        async def compare(self, task, trajectory):
             return trajectory.answer == task.answer
 
     env = Quiz()
@@ -544,6 +547,10 @@ def test_public_names_are_few_and_are_what_they_should_be():
     assert agentrl.__version__ == "0.1.0"
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         agentrl.nothing  # noqa: B018
+
+
+def test_no_submodule_is_called_like_a_public_name():
+    assert {m.name for m in iter_modules(agentrl.__path__)}.isdisjoint(agentrl.__all__)
 
 
 @pytest.mark.slow
