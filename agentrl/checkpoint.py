@@ -20,6 +20,8 @@ from agentrl.errors import RunError, UsageError
 
 MANIFEST = "manifest.json"
 LATEST = "latest"
+POLICY = "policy"
+"""Part that is a Hugging Face folder: any program can load it."""
 
 
 class Part(Protocol):

@@ -20,7 +20,6 @@ from agentrl.engines import build
 from agentrl.errors import UsageError
 from agentrl.events import Listener, Played
 from agentrl.measure import Measurement, distinct, measure
-from agentrl.parts import POLICY
 from agentrl.record import Mark, episode_row
 from agentrl.render import renderer_for
 from agentrl.weights import ModelWeights, load_policy
@@ -111,7 +110,7 @@ def _model(config: EvalConfig) -> str:
     if step and not step.isdigit():
         raise UsageError(f"--run {config.eval.run}: {step!r} is no step. Write RUN or RUN@STEP.")
     folder = record.locate(run)
-    return str(checkpoint.find(folder.checkpoints, int(step) if step else None) / POLICY)
+    return str(checkpoint.find(folder.checkpoints, int(step) if step else None) / checkpoint.POLICY)
 
 
 def _tell(listeners: Sequence[Listener], event: Played) -> None:

@@ -25,7 +25,6 @@ from agentrl.errors import UsageError
 from agentrl.events import Event, Listener
 from agentrl.interval import Interval
 from agentrl.measure import Measurement, distinct
-from agentrl.parts import parts_of
 from agentrl.policy import Engine, Sampling
 from agentrl.record import RunFolder
 from agentrl.render import Renderer, renderer_for
@@ -128,7 +127,7 @@ def prepare(
         play=play_of(config.rollout, engine, renderer, "train"),
         play_heldout=play_of(config.rollout, engine, renderer, "test"),
         standing=standing,
-        parts=parts_of(policy, learner, standing),
+        parts={checkpoint.POLICY: policy, "learner": learner, "standing": standing},
         listeners=listeners,
         command=command,
         facts=_facts(config, engine, command),

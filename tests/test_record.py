@@ -47,7 +47,7 @@ def test_a_folder_that_holds_a_run_is_refused_and_untouched(tmp_path):
         lambda: record.check_free(str(tmp_path), "run"),
         lambda: record.create(str(tmp_path), "run", "x"),
     ):
-        with pytest.raises(UsageError, match="holds a run.*--resume"):
+        with pytest.raises(UsageError, match=r"holds a run.*--resume"):
             refuse()
     assert (folder.path / "run.json").read_bytes() == before
 
