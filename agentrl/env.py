@@ -47,8 +47,6 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
     max_result_chars: int = 8000
     """Of one tool result; the middle goes."""
     system_prompt: str = ""
-    shorten: Callable[[str], str] | None = None
-    """Set by a driver that bounds results in its model's tokens; what it leaves is the record."""
     success: float = 1.0
     """Reward from which an episode counts as correct, where no part is called `correct`."""
 

@@ -145,7 +145,7 @@ async def play(env: ToolEnv, seat: Seat, world: Play) -> Trajectory:
 
 async def _play(env: ToolEnv, seat: Seat, world: Play, tape: _Tape, deadline: float) -> EpisodeEnd:
     options = {"task": seat.task, "split": world.split}
-    env.shorten = lambda text: world.renderer.clip(text, world.limits.max_observation_tokens)
+    env.clip = lambda text: world.renderer.clip(text, world.limits.max_observation_tokens)
     opening = await _reset(env, seat, world, options, deadline)
     tape.begin(world.renderer.render(opening, env.tool_schemas()))
     turn = 0
@@ -154,14 +154,14 @@ async def _play(env: ToolEnv, seat: Seat, world: Play, tape: _Tape, deadline: fl
         if stop is None and world.clock() > deadline:
             stop = Stop.TIMEOUT
         if stop is not None:
-            return await env.aend(stop, branches=tape.branches)
+            return await _end(env, world, stop, tape)
         completion = await world.engine.generate(_request(seat, world, tape, room, turn))
         tape.say(completion)
         assistant = world.renderer.parse(completion.ids, completion.finish_reason)
         try:
             news, *_ = await _within(deadline, world, env.astep(assistant, branches=tape.branches))
         except TimeoutError:
-            return await env.aend(Stop.TIMEOUT, branches=tape.branches)
+            return await _end(env, world, Stop.TIMEOUT, tape)
         if env.end is not None:
             return env.end
         _observe(env, world.renderer, tape, completion, news)
@@ -176,6 +176,15 @@ async def _reset(
     except TimeoutError:
         raise EnvironmentFault(f"reset took over {world.limits.timeout} s") from None
     return opening
+
+
+async def _end(env: ToolEnv, world: Play, stop: Stop, tape: _Tape) -> EpisodeEnd:
+    try:
+        return await asyncio.wait_for(
+            env.aend(stop, branches=tape.branches), world.limits.timeout
+        )
+    except TimeoutError:
+        raise EnvironmentFault(f"reward took over {world.limits.timeout} s") from None
 
 
 def _room(tape: _Tape, world: Play) -> tuple[Stop | None, int]:
