@@ -1,0 +1,1 @@
+"""Environments that come with agentrl; each is named by its module."""
