@@ -74,17 +74,15 @@ def _appear(target: Path, source: Path) -> None:
 
 def convert(source: Path, target: Path) -> None:
     """Write a quantised Llama and its tokenizer as an ordinary checkpoint in bfloat16."""
-    read = {"gguf_file": source.name, "local_files_only": True}
-    quantised: Any = AutoModelForCausalLM.from_pretrained(source.parent, **read)
+    quantised: Any = AutoModelForCausalLM.from_pretrained(source.parent, gguf_file=source.name)
     config = quantised.config
     # A model that remembers how it was quantised can't be saved.
     del config.quantization_config
-    config.name_or_path = NAME
     fresh: Any = LlamaForCausalLM
     model = fresh(config).to(torch.bfloat16)
     model.load_state_dict(quantised.state_dict())
     model.save_pretrained(target)
-    AutoTokenizer.from_pretrained(source.parent, **read).save_pretrained(target)
+    AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name).save_pretrained(target)
     _refresh_template(target)
 
 

@@ -44,6 +44,21 @@ _MODEL_FILES = ["*.json", "*.safetensors", "*.jinja", "*.model", "*.txt"]
 _UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, SafetensorError)
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep transformers from talking while it loads or saves."""
+    speech: Any = logging
+    verbosity, bars = speech.get_verbosity(), speech.is_progress_bar_enabled()
+    speech.set_verbosity_error()
+    speech.disable_progress_bar()
+    try:
+        yield
+    finally:
+        speech.set_verbosity(verbosity)
+        if bars:
+            speech.enable_progress_bar()
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """A causal language model that decides, with its tokenizer."""
@@ -59,6 +74,7 @@ class Policy:
         """Write weights, config and tokenizer as they are now."""
         save_policy(self.model, self.tokenizer, folder)
 
+    @_quiet()
     def load(self, folder: Path) -> None:
         """Take the weights that `save` wrote into the model at hand.
 
@@ -70,11 +86,12 @@ class Policy:
             self.model.load_state_dict(saved.state_dict())
         except RuntimeError as error:
             raise UsageError(
-                f"{folder}: weights of another model. {_first_line(error)}. "
+                f"{folder}: weights of another model. {_reason(error)} "
                 f"Resume with the model that was saved, not {self.name}."
             ) from error
 
 
+@_quiet()
 def load_policy(name: str, *, dtype: str = "auto", device: str = "auto") -> Policy:
     """Load a policy for training or play, ready on its device.
 
@@ -89,9 +106,8 @@ def load_policy(name: str, *, dtype: str = "auto", device: str = "auto") -> Poli
     place = torch.device(_device(device))
     folder = _folder(name)
     kind = getattr(torch, dtype) if dtype != "auto" else _auto_dtype(place)
-    with _quiet():
-        model = _model(f"--model {name}", folder, kind, place)
-        tokenizer = _tokenizer(name, folder)
+    model = _model(f"--model {name}", folder, kind, place)
+    tokenizer = _tokenizer(name, folder)
     entries = head_of(model).weight.shape[0]
     if len(tokenizer) > entries:
         raise UsageError(
@@ -101,11 +117,11 @@ def load_policy(name: str, *, dtype: str = "auto", device: str = "auto") -> Poli
     return Policy(model, tokenizer, name, folder)
 
 
+@_quiet()
 def save_policy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Write a folder that `load_policy`, transformers and vLLM read."""
-    with _quiet():
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
 
 class ModelWeights:
@@ -164,7 +180,7 @@ def _model(where: str, folder: Path, dtype: torch.dtype, device: torch.device) -
     except _UNREADABLE as error:
         raise UsageError(
             f"{where}: not a causal language model that transformers can load. "
-            f"{_first_line(error)} Name a folder with config.json and *.safetensors."
+            f"{_reason(error)} Name a folder with config.json and *.safetensors."
         ) from error
     model, found = loaded
     missing = sorted(found["missing_keys"])
@@ -184,7 +200,7 @@ def _tokenizer(name: str, folder: Path) -> PreTrainedTokenizerBase:
         )
     except _UNREADABLE as error:
         raise UsageError(
-            f"--model {name}: no tokenizer that transformers can load. {_first_line(error)} "
+            f"--model {name}: no tokenizer that transformers can load. {_reason(error)} "
             "Put its tokenizer.json and tokenizer_config.json in the folder."
         ) from error
     return tokenizer
@@ -200,21 +216,7 @@ def _auto_dtype(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "cpu" else torch.bfloat16
 
 
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines or [type(error).__name__])[0][:200].rstrip(".") + "."
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep transformers from talking while it loads or saves."""
-    speech: Any = logging
-    verbosity, bars = speech.get_verbosity(), speech.is_progress_bar_enabled()
-    speech.set_verbosity_error()
-    speech.disable_progress_bar()
-    try:
-        yield
-    finally:
-        speech.set_verbosity(verbosity)
-        if bars:
-            speech.enable_progress_bar()
+def _reason(error: Exception) -> str:
+    """The first sentence of what a library says, however much it says."""
+    sentence = re.split(r"\.\s|\n", str(error).strip(), maxsplit=1)[0]
+    return f"{sentence.rstrip('.:') or type(error).__name__}."
