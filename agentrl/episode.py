@@ -180,9 +180,7 @@ async def _reset(
 
 async def _end(env: ToolEnv, world: Play, stop: Stop, tape: _Tape) -> EpisodeEnd:
     try:
-        return await asyncio.wait_for(
-            env.aend(stop, branches=tape.branches), world.limits.timeout
-        )
+        return await asyncio.wait_for(env.aend(stop, branches=tape.branches), world.limits.timeout)
     except TimeoutError:
         raise EnvironmentFault(f"reward took over {world.limits.timeout} s") from None
 

@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from agentrl import checkpoint
@@ -60,10 +60,12 @@ class StepRecord:
 
 @dataclass(slots=True)
 class Clock:
-    """Seconds by phase; time comes in through the door."""
+    """Seconds by phase and in total; time comes in through the door."""
 
+    spent: dict[str, float]
+    """Goes on counting where a resumed run left off."""
     now: Callable[[], float] = time.monotonic
-    spent: dict[str, float] = field(default_factory=dict)
+    marked: float = 0.0
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -73,6 +75,12 @@ class Clock:
             yield
         finally:
             self.spent[name] = self.spent.get(name, 0.0) + self.now() - start
+
+    def mark(self) -> None:
+        """Add the seconds since the last mark to the total."""
+        now = self.now()
+        self.spent["total"] = self.spent.get("total", 0.0) + now - self.marked
+        self.marked = now
 
 
 def train(
@@ -107,24 +115,26 @@ def train(
 
 async def _run(world: World, interrupt: Interrupt, relabel: Relabel) -> RunSummary:
     config, standing = world.config, world.standing
-    clock = Clock()
+    clock = Clock(standing.seconds)
+    clock.marked = clock.now()
     world.emit(_started(world))
     await world.engine.load(world.weights, standing.version)
     if standing.step == 0:
         await _measure(world, clock)
-        checkpoint.save(world.folder.checkpoints, 0, world.parts, keep=_keep(world))
+        _save(world, clock)
     begun, rewards = clock.now(), list[float | None]()
     while standing.step < config.train.steps and not interrupt.asked:
         record = await step(world, clock, relabel)
         rewards.append(record.row["reward"])
         _show(world, record, clock.now() - begun)
         if _due(config.train.save_every, standing.step) or interrupt.asked:
-            checkpoint.save(world.folder.checkpoints, standing.step, world.parts, keep=_keep(world))
+            _save(world, clock)
     stopped = interrupt.asked and standing.step < config.train.steps
     if not stopped:
         await _finish(world, clock)
     await world.engine.close()
-    return _summary(world, clock, rewards, "stopped" if stopped else "done")
+    clock.mark()
+    return _summary(world, rewards, "stopped" if stopped else "done")
 
 
 async def step(world: World, clock: Clock, relabel: Relabel) -> StepRecord:
@@ -237,7 +247,13 @@ async def _measure(world: World, clock: Clock) -> Interval | None:
 async def _finish(world: World, clock: Clock) -> None:
     if world.standing.step not in world.measured:
         await _measure(world, clock)
-    checkpoint.save(world.folder.checkpoints, world.standing.step, world.parts, keep=_keep(world))
+    _save(world, clock)
+
+
+def _save(world: World, clock: Clock) -> None:
+    clock.mark()
+    keep = world.config.train.keep_checkpoints
+    checkpoint.save(world.folder.checkpoints, world.standing.step, world.parts, keep=keep)
 
 
 def _show(world: World, record: StepRecord, elapsed: float) -> None:
@@ -247,12 +263,7 @@ def _show(world: World, record: StepRecord, elapsed: float) -> None:
     world.emit(Stepped(record.row, steps, elapsed, left))
 
 
-def _summary(
-    world: World, clock: Clock, rewards: Sequence[float | None], status: str
-) -> RunSummary:
-    seconds = {name: clock.spent.get(name, 0.0) for name in (*_PHASES, "eval")}
-    for name, value in seconds.items():
-        world.standing.seconds[name] = world.standing.seconds.get(name, 0.0) + value
+def _summary(world: World, rewards: Sequence[float | None], status: str) -> RunSummary:
     known = [r for r in rewards if r is not None]
     last = world.measured.get(world.standing.step)
     return RunSummary(
@@ -261,7 +272,7 @@ def _summary(
         steps=world.standing.step,
         before=world.before,
         after=last.accuracy if last is not None and world.standing.step else None,
-        seconds=seconds,
+        seconds=world.seconds,
         tokens=dict(world.standing.tokens),
         first_reward=known[0] if known else None,
         last_reward=known[-1] if known else None,
@@ -285,10 +296,6 @@ def _started(world: World) -> Started:
 
 def _due(every: int, step: int) -> bool:
     return every > 0 and step % every == 0
-
-
-def _keep(world: World) -> int:
-    return world.config.train.keep_checkpoints
 
 
 def _as_played(step: int, group: Group) -> Group:

@@ -28,7 +28,7 @@ from agentrl.measure import Measurement, distinct
 from agentrl.policy import Engine, Sampling
 from agentrl.record import RunFolder
 from agentrl.render import Renderer, renderer_for
-from agentrl.state import Standing
+from agentrl.state import Standing, draw
 from agentrl.task import Task, TaskSource
 from agentrl.tomlfile import dump_toml
 from agentrl.update import Learner
@@ -46,6 +46,9 @@ FREE = frozenset(
     }
 )
 """Settings that a resumed run may change; those of [run] are free too."""
+
+PHASES = ("rollout", "select", "update", "sync", "eval")
+"""What a run's seconds are counted under."""
 
 
 @dataclass(slots=True)
@@ -77,9 +80,18 @@ class World:
 
     @property
     def before(self) -> Interval | None:
-        """Held-out accuracy before the first update, where this process measured it."""
-        found = self.measured.get(0)
-        return None if found is None else found.accuracy
+        """Held-out accuracy before the first update, measured now or by the run resumed."""
+        if 0 in self.measured:
+            return self.measured[0].accuracy
+        found = self.facts["heldout"]["before"]
+        return found and Interval(found["mean"], found["low"], found["high"])
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds in all, by phase, and what no phase counts."""
+        spent = {name: self.standing.seconds.get(name, 0.0) for name in ("total", *PHASES)}
+        other = spent["total"] - sum(spent[name] for name in PHASES)
+        return {**spent, "other": max(0.0, other)}
 
     def emit(self, event: Event) -> None:
         """Tell every listener."""
@@ -103,6 +115,7 @@ def prepare(
     make_env = env_maker(config.env.name, config.env.options)
     sample_env = make_env()
     source = sample_env.task_source("train")
+    draw(source, Standing(), seed=config.train.seed, count=config.train.tasks_per_step)
     heldout = distinct(sample_env.task_source("test"), config.heldout.tasks, config.env.name)
     policy = load_policy(config.model.name, dtype=config.model.dtype)
     renderer = renderer_for(policy.tokenizer)
@@ -195,7 +208,7 @@ def _write(world: World, status: str) -> None:
     if world.standing.step and last is not None:
         heldout["after"] = _heldout(last)
     world.facts |= {"status": status, "ended": ended, "heldout": heldout}
-    world.facts["seconds"] = _seconds(world)
+    world.facts["seconds"] = world.seconds
     world.facts["tokens"] = dict(world.standing.tokens)
     world.folder.write_run(world.facts)
 
@@ -204,14 +217,6 @@ def _heldout(found: Measurement) -> dict[str, Any] | None:
     if found.accuracy is None:
         return None
     return {**found.accuracy.as_json(), "tasks": found.tasks, "k": found.k}
-
-
-def _seconds(world: World) -> dict[str, float]:
-    spent = world.standing.seconds
-    names = ("rollout", "select", "update", "sync", "eval")
-    total = spent.get("total", 0.0)
-    other = max(0.0, total - sum(spent.get(n, 0.0) for n in names))
-    return {"total": total, **{n: spent.get(n, 0.0) for n in names}, "other": other}
 
 
 def _facts(config: TrainConfig, engine: Engine, command: Sequence[str]) -> dict[str, Any]:

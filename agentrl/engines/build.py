@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from agentrl.engines.transformers import TransformersEngine
-from agentrl.engines.vllm import VllmEngine
-from agentrl.weights import Policy
 
 from agentrl.config import EngineSection
+from agentrl.engines.transformers import TransformersEngine
+from agentrl.engines.vllm import VllmEngine
 from agentrl.policy import Engine
+from agentrl.weights import Policy
 
 
 @dataclass(frozen=True, slots=True)

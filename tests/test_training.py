@@ -1,0 +1,232 @@
+import json
+import os
+import signal
+import tomllib
+
+import pytest
+
+from agentrl import disk
+from agentrl.checkpoint import find
+from agentrl.config import TrainConfig
+from agentrl.errors import UsageError
+from agentrl.events import Measured, Started, Stepped, Warned
+from agentrl.metrics import METRICS
+from agentrl.training import train
+
+ENVIRONMENTS = '''
+from agentrl import ListTasks, Task, ToolEnv, tool
+from agentrl.errors import EnvironmentFault
+
+
+class Lengths(ToolEnv):
+    """Longer answers earn more: rewards differ even for a policy that knows nothing."""
+
+    max_turns = 2
+
+    @classmethod
+    def tasks(cls, split):
+        return ListTasks([Task(f"Say something about {i}.") for i in range(200)], split=split)
+
+    @tool
+    def look(self, at: str) -> str:
+        """Look at a thing."""
+        return "nothing"
+
+    def reward(self, task, trajectory):
+        return len(trajectory.answer) / 100
+
+
+class Flat(Lengths):
+    """Everything earns the same."""
+
+    def reward(self, task, trajectory):
+        return 1.0
+
+
+class Shaky(Lengths):
+    """Infrastructure breaks in some episodes; others cannot be scored."""
+
+    def reward(self, task, trajectory):
+        kind = trajectory.seed % 3
+        if kind == 0:
+            raise EnvironmentFault("the database went away")
+        return None if kind == 1 else len(trajectory.answer) / 100
+
+
+class Empty(Lengths):
+    """There are no tasks to measure on."""
+
+    @classmethod
+    def tasks(cls, split):
+        return ListTasks([])
+'''
+
+
+@pytest.fixture
+def environment(tmp_path):
+    path = tmp_path / "envs.py"
+    path.write_text(ENVIRONMENTS)
+    return lambda name: f"{path}:{name}"
+
+
+def settings(out, name, **changes):
+    base = {
+        "env": {"name": name},
+        "select": {"n": 6, "m": 4},
+        "rollout": {"max_turn_tokens": 24},
+        "train": {"steps": 2, "tasks_per_step": 2, "save_every": 1, "keep_checkpoints": 9},
+        "heldout": {"tasks": 3},
+        "run": {"out": str(out), "name": "run"},
+    }
+    for section, values in changes.items():
+        base[section] = {**base.get(section, {}), **values}
+    return TrainConfig.model_validate(base)
+
+
+def figures(run):
+    """Metrics without the seconds, which no seed fixes, nor memory, which the process shares."""
+    moving = ("time/", "update/peak")
+    return [
+        {k: v for k, v in row.items() if not k.startswith(moving)}
+        for row in disk.rows(run / "metrics.jsonl")
+    ]
+
+
+def weights(run, step=None):
+    return (find(run / "checkpoints", step) / "policy" / "model.safetensors").read_bytes()
+
+
+def test_a_run_leaves_what_other_programs_rely_on(tmp_path, environment):
+    events = []
+    config = settings(tmp_path, environment("Lengths"), record={"tokens": True})
+    summary = train(config, command=["agentrl", "train"], listeners=[events.append])
+    run = tmp_path / "run"
+    facts = json.loads((run / "run.json").read_text())
+    assert facts["status"] == "done"
+    assert (facts["n"], facts["m"], facts["seed"]) == (6, 4, 0)
+    assert facts["heldout"]["before"]["tasks"] == facts["heldout"]["after"]["tasks"] == 3
+    assert facts["tokens"]["sampled"] > facts["tokens"]["trained"] > 0
+    assert facts["seconds"]["total"] >= facts["seconds"]["rollout"] > 0
+    assert [set(row) for row in disk.rows(run / "metrics.jsonl")] == [set(METRICS)] * 2
+    assert (run / "checkpoints" / "latest").read_text() == "000002\n"
+    again = TrainConfig.model_validate(tomllib.loads((run / "config.toml").read_text()))
+    assert again == config
+    assert summary.status == "done"
+    kinds = [type(e) for e in events if not hasattr(e, "phase")]
+    assert kinds == [Started, Measured, Stepped, Stepped, Measured]
+
+
+def test_every_trajectory_is_recorded_and_only_kept_ones_are_weighed(tmp_path, environment):
+    train(settings(tmp_path, environment("Lengths"), record={"tokens": True}))
+    rows = list(disk.rows(tmp_path / "run" / "groups" / "000001.jsonl"))
+    assert len(rows) == 12
+    assert sum(row["kept"] for row in rows) == 8
+    for row in rows:
+        assert len(row["input_ids"]) == len(row["loss_mask"]) == len(row["logprobs"])
+        assert sum(row["loss_mask"]) == row["trained_tokens"]
+        assert len(row["input_ids"]) == row["tokens"]
+        assert (row["advantage"] is not None) == row["kept"] == (row["weight"] > 0)
+    assert len({row["task_id"] for row in rows}) == 2
+    assert len({row["seed"] for row in rows}) == 12
+
+
+def test_the_same_seed_gives_the_same_bits(tmp_path, environment):
+    for name in ("one", "two"):
+        train(settings(tmp_path, environment("Lengths"), run={"name": name}))
+    assert figures(tmp_path / "one") == figures(tmp_path / "two")
+    assert weights(tmp_path / "one") == weights(tmp_path / "two")
+    train(settings(tmp_path, environment("Lengths"), run={"name": "3"}, train={"seed": 1}))
+    assert weights(tmp_path / "3") != weights(tmp_path / "one")
+
+
+def test_a_resumed_run_is_the_unbroken_run(tmp_path, environment):
+    longer = {"steps": 4}
+    train(settings(tmp_path, environment("Lengths"), train=longer, run={"name": "straight"}))
+    train(settings(tmp_path, environment("Lengths"), run={"name": "broken"}))
+    config = settings(tmp_path, environment("Lengths"), train=longer, run={"name": "broken"})
+    summary = train(config, resume="broken")
+    assert summary.before is not None
+    assert figures(tmp_path / "broken") == figures(tmp_path / "straight")
+    assert weights(tmp_path / "broken") == weights(tmp_path / "straight")
+    assert len(list(disk.rows(tmp_path / "broken" / "metrics.jsonl"))) == 4
+
+
+def test_a_resumed_run_keeps_its_settings(tmp_path, environment):
+    train(settings(tmp_path, environment("Lengths")))
+    before = (tmp_path / "run" / "run.json").read_bytes()
+    config = settings(tmp_path, environment("Lengths"), train={"steps": 4}, select={"m": 2})
+    with pytest.raises(UsageError, match=r"select\.m 4 → 2"):
+        train(config, resume="run")
+    with pytest.raises(UsageError, match="asks for no more"):
+        train(settings(tmp_path, environment("Lengths")), resume="run")
+    assert (tmp_path / "run" / "run.json").read_bytes() == before
+
+
+def test_one_interrupt_finishes_the_step_and_saves(tmp_path, environment):
+    def interrupt(event):
+        if isinstance(event, Stepped):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    handler = signal.getsignal(signal.SIGINT)
+    config = settings(tmp_path, environment("Lengths"), train={"steps": 9, "save_every": 0})
+    summary = train(config, listeners=[interrupt])
+    assert summary.status == "stopped"
+    assert summary.steps == 1
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "stopped"
+    assert find(tmp_path / "run" / "checkpoints").name == "000001"
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_flat_groups_are_never_trained_on_and_a_person_is_told(tmp_path, environment):
+    events = []
+    config = settings(tmp_path, environment("Flat"), train={"flat_warning": 2})
+    train(config, listeners=[events.append])
+    rows = list(disk.rows(tmp_path / "run" / "metrics.jsonl"))
+    assert [(r["version"], r["select/flat"], r["select/kept"]) for r in rows] == [(0, 2, 0)] * 2
+    assert weights(tmp_path / "run", 0) == weights(tmp_path / "run", 2)
+    assert [e.text for e in events if isinstance(e, Warned)]
+
+
+def test_broken_and_unscored_episodes_never_become_rewards(tmp_path, environment):
+    train(settings(tmp_path, environment("Shaky"), select={"n": 12}))
+    rows = list(disk.rows(tmp_path / "run" / "groups" / "000001.jsonl"))
+    broken = [r for r in rows if r["seed"] % 3 == 0]
+    unscored = [r for r in rows if r["seed"] % 3 == 1]
+    assert broken
+    assert unscored
+    assert {(r["reward"], r["kept"], r["status"]) for r in broken} == {(None, False, "error")}
+    assert {(r["reward"], r["kept"]) for r in unscored} == {(None, False)}
+    assert all("went away" in r["problem"] for r in broken)
+    metrics = next(disk.rows(tmp_path / "run" / "metrics.jsonl"))
+    assert metrics["env/infra_errors"] == len(broken)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"env": {"name": "tool_mth"}}, "Did you mean tool_math"),
+        ({"env": {"name": "tool_math", "options": {"dificulty": "easy"}}}, "difficulty"),
+        ({"model": {"name": "no/such/folder"}}, "no such folder"),
+        ({"rollout": {"max_turn_tokens": 24, "max_context": 30}}, "the context has 30"),
+        ({"train": {"tasks_per_step": 500, "steps": 1}}, "different tasks"),
+    ],
+)
+def test_a_wrong_setting_is_one_line_and_nothing_is_written(tmp_path, environment, changes, reason):
+    out = tmp_path / "runs"
+    with pytest.raises(UsageError, match=reason):
+        train(settings(out, environment("Lengths"), **changes))
+    assert not out.exists()
+
+
+def test_an_environment_without_held_out_tasks_is_refused(tmp_path, environment):
+    with pytest.raises(UsageError, match="no tasks"):
+        train(settings(tmp_path / "runs", environment("Empty")))
+
+
+def test_a_folder_that_holds_a_run_is_left_alone(tmp_path, environment):
+    config = settings(tmp_path, environment("Lengths"), train={"steps": 1})
+    train(config)
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "run").rglob("*")}
+    with pytest.raises(UsageError, match="holds a run"):
+        train(config)
+    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "run").rglob("*")} == before
