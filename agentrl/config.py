@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-EngineName = Literal["auto", "transformers", "vllm", "scripted"]
+EngineName = Literal["auto", "transformers", "vllm"]
 Progress = Literal["auto", "plain", "json", "off"]
 
 
