@@ -110,7 +110,7 @@ def verify(model: PreTrainedModel) -> None:
     padded = functional.pad(row, (0, padding)).expand(2, -1)
     ours = score(model, padded, at, row[0, 1:]).logprobs
     gap = (own - ours).abs().mean().item()
-    if not gap <= TOLERANCE.get(head.weight.dtype, 0.0):
+    if not gap <= TOLERANCE.get(head.weight.dtype, TOLERANCE[torch.float32]):
         raise UsageError(
             f"{type(model).__name__}: log-probs from its hidden states are {gap:.2g} nats off "
             "those of its own logits. Its head does more than weight, bias, logit scale and soft "

@@ -93,7 +93,10 @@ class Learner:
         on_cpu = model.device.type == "cpu"
         self._accelerator = Accelerator(cpu=on_cpu, mixed_precision="no")
         if self._accelerator.num_processes > 1:
-            raise UsageError("The update runs in one process. Start it without a launcher.")
+            raise UsageError(
+                f"{self._accelerator.num_processes} processes: the update runs in one, and the "
+                "others would train on the same samples. Start it without a launcher."
+            )
         self.model: PreTrainedModel = self._accelerator.prepare_model(model).eval()
         verify(self.model)
         if checkpointing:
