@@ -1,0 +1,111 @@
+"""Supervised steps: from random weights to a policy with habits.
+
+In    a model, a phase, its batches
+Out   the model, changed in place, and the loss of its last steps
+Not   repeatable to the bit unless the number of threads is the same
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import LlamaForCausalLM
+
+from agentrl.tiny.lessons import Batch
+
+Say = Callable[[str], None]
+
+WARM_UP: Final = 50
+"""Steps."""
+RECENT: Final = 50
+"""Steps that a reported loss is the mean of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One stretch of teaching."""
+
+    name: str
+    steps: int
+    rows: int
+    """Sequences in a step."""
+    lr: float
+    """Learning rate after the warm-up."""
+    last: float
+    """Share of it that is left at the end of a cosine."""
+    habits: Mapping[str, float] | None = None
+    """Shares of the demonstrations; None where random tokens are copied."""
+
+
+PHASES: Final = (
+    Phase("copy", 700, 32, 2e-3, 1.0),
+    Phase("clean", 800, 32, 2e-3, 0.25, {"right": 1.0}),
+    Phase(
+        "mixed",
+        500,
+        48,
+        1e-3,
+        0.02,
+        {"right": 0.35, "part": 0.15, "misread": 0.10, "guess": 0.40},
+    ),
+)
+
+
+def teach(model: LlamaForCausalLM, phase: Phase, batches: Iterable[Batch], say: Say) -> float:
+    """Take a phase's steps; returns the mean loss of the last ones."""
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=phase.lr, betas=(0.9, 0.95), weight_decay=0.01
+    )
+    losses: list[float] = []
+    begin = time.monotonic()
+    for step, batch in enumerate(itertools.islice(batches, phase.steps)):
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(phase, step)
+        loss = loss_of(model, batch)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+        if (step + 1) % RECENT == 0:
+            spent = time.monotonic() - begin
+            left = spent / (step + 1) * (phase.steps - step - 1)
+            recent = sum(losses[-RECENT:]) / RECENT
+            say(
+                f"{phase.name} {step + 1}/{phase.steps}  loss {recent:.4f}  "
+                f"{spent:.0f} s, {left:.0f} s left"
+            )
+    return sum(losses[-RECENT:]) / len(losses[-RECENT:])
+
+
+def learning_rate(phase: Phase, step: int) -> float:
+    """Up in a line, then down along a cosine."""
+    fallen = 0.5 * (1 + math.cos(math.pi * step / phase.steps))
+    return phase.lr * min(1, (step + 1) / WARM_UP) * (phase.last + (1 - phase.last) * fallen)
+
+
+def loss_of(model: LlamaForCausalLM, batch: Batch) -> Tensor:
+    """Mean cross-entropy of the taught tokens.
+
+    What all rows begin with is computed once and its keys and values are shared.
+    """
+    ids, start = batch.ids, batch.shared
+    cache: Any = None
+    if start:
+        cache = model.model(ids[:1, :start], use_cache=True).past_key_values
+        for layer in cache.layers:
+            layer.keys = layer.keys.expand(len(ids), -1, -1, -1)
+            layer.values = layer.values.expand(len(ids), -1, -1, -1)
+    hidden = model.model(
+        ids[:, start:-1], past_key_values=cache, use_cache=cache is not None
+    ).last_hidden_state
+    taught = batch.taught[:, start + 1 :]
+    return cross_entropy(model.lm_head(hidden[taught]), ids[:, start + 1 :][taught])
