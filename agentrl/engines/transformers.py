@@ -1,0 +1,217 @@
+"""The transformers engine: samples with the learner's own module, no copy and no sync.
+
+In    a causal language model with plain attention, requests of declared episodes
+Out   completions that depend on the requests alone: the same on every run with the same threads
+Not   the fastest engine on a GPU (vllm is), nor one for a model that is trained meanwhile
+
+Episodes play in waves: when each has asked for its next turn, all turns are computed as one
+batch in the order (turn, task, member). Who asked first cannot change a bit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import torch
+
+from agentrl.engines.decode import Decoder, Draft
+from agentrl.engines.forward import evaluating
+from agentrl.engines.wave import Session, Waves
+from agentrl.errors import EngineError, WeightSyncError, blame
+from agentrl.head import TOLERANCE
+from agentrl.message import FinishReason
+from agentrl.policy import Completion, Request, Sampling, WeightSource
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+T = TypeVar("T")
+Scores = Callable[[Sequence[int]], Sequence[float]]
+"""Log-prob of each id but the first, given those before it."""
+
+
+class TransformersEngine:
+    """Runs a policy in the process that trains it."""
+
+    name = "transformers"
+    wave = True
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        *,
+        max_context: int,
+        max_live: int = 256,
+        cache_gib: float = 8.0,
+    ) -> None:
+        """Take a model as it is and check that it can be sampled from.
+
+        Args:
+            model: The learner's module; it is shared, never copied or changed.
+            max_context: Tokens of prompt and completion together.
+            max_live: Episodes played at once.
+            cache_gib: Memory for keys and values; a wave that needs more is computed in parts.
+        """
+        self._model = model
+        self._where = f"transformers engine, {type(model).__name__}"
+        _refuse_layers(self._where, model)
+        config = model.config.get_text_config()
+        self.max_context = min(max_context, config.max_position_embeddings)
+        self.max_live = max_live
+        self.version = 0
+        self._vocabulary = config.vocab_size
+        self._cache_bytes = int(cache_gib * 2**30)
+        self._decoder = Decoder(model)
+        self._waves = Waves(self._answer)
+        self._worker = ThreadPoolExecutor(1, "agentrl-transformers")
+        self._compare(self._plain_scores, EngineError, "a plain forward pass", 2)
+
+    @property
+    def forwarded_tokens(self) -> int:
+        """Tokens that went through the model so far; what was reused is not counted."""
+        return self._decoder.forward.tokens
+
+    @contextmanager
+    def episodes(self, sessions: Sequence[Session]) -> Iterator[None]:
+        """Declare the episodes that will be played together."""
+        with self._waves.episodes(sessions):
+            try:
+                yield
+            finally:
+                # Also waits for an abandoned wave: after the cohort nothing uses the model.
+                self._worker.submit(self._decoder.cache.forget).result()
+
+    def finish(self, session: Session) -> None:
+        """An episode will ask no more."""
+        self._waves.finish(session)
+
+    async def generate(self, request: Request) -> Completion:
+        """Sample one turn.
+
+        Raises:
+            EngineError: this request is impossible, or the wave it was in failed.
+        """
+        self._refuse(request)
+        return await self._waves.ask(request)
+
+    async def load(self, source: WeightSource, version: int) -> None:
+        """Forget what was computed with other weights; prove that the source is this module.
+
+        Raises:
+            WeightSyncError: the source's log-probs are not those of this module.
+        """
+        await self._work(self._compare, source.fingerprint, WeightSyncError, "the new weights", 1)
+        self.version = version
+
+    async def close(self) -> None:
+        """Free what it holds."""
+        self._decoder.cache.forget()
+        self._worker.shutdown()
+
+    async def _answer(self, requests: Sequence[Request]) -> list[Completion]:
+        drafts = await self._work(self._run, requests)
+        return [_completion(draft, self.version) for draft in drafts]
+
+    async def _work(self, fn: Callable[..., T], *args: object) -> T:
+        """Away from the event loop, one thing at a time, always on the same thread."""
+        return await asyncio.wrap_future(self._worker.submit(fn, *args))
+
+    def _run(self, requests: Sequence[Request]) -> list[Draft]:
+        parts = self._parts(requests)
+        drafts: list[Draft] = []
+        with blame(EngineError, f"{self._where}, wave of {len(requests)}"):
+            for part in parts:
+                if len(parts) > 1:
+                    self._decoder.cache.forget()
+                drafts += self._decoder.run(part)
+        return drafts
+
+    def _parts(self, requests: Sequence[Request]) -> list[Sequence[Request]]:
+        """The whole wave, or as many rows at a time as the memory for its cache holds."""
+        longest = max(len(r.prompt_ids) + r.max_tokens for r in requests)
+        row = longest * self._decoder.cache.shape.bytes_per_token
+        size = max(1, self._cache_bytes // row)
+        return [requests[i : i + size] for i in range(0, len(requests), size)]
+
+    def _refuse(self, request: Request) -> None:
+        asked = len(request.prompt_ids) + request.max_tokens
+        if asked > self.max_context:
+            raise EngineError(
+                f"episode {request.session}: {len(request.prompt_ids)} prompt tokens and up to "
+                f"{request.max_tokens} new ones do not fit a context of {self.max_context}. "
+                "Raise --rollout.max_context, or lower --rollout.max_turn_tokens."
+            )
+        if not request.prompt_ids or request.max_tokens < 1:
+            raise EngineError(
+                f"episode {request.session}: an empty prompt, or no token to sample. "
+                "A turn needs one of each."
+            )
+        odd = next((i for i in request.prompt_ids if not 0 <= i < self._vocabulary), None)
+        if odd is not None:
+            raise EngineError(
+                f"episode {request.session}: id {odd} is outside the model's vocabulary of "
+                f"{self._vocabulary}. Tokenizer and model do not belong together."
+            )
+
+    def _compare(self, scores: Scores, kind: type[EngineError], with_what: str, turns: int) -> None:
+        """Play three small episodes and compare every log-prob."""
+        self._decoder.cache.forget()
+        with blame(kind, f"{self._where}, compared with {with_what}"):
+            drafts = _rehearse(self._decoder, self._vocabulary, turns)
+            self._decoder.cache.forget()
+            with evaluating(self._model):
+                gap = max(_gap(scores, draft) for draft in drafts)
+        if not gap <= TOLERANCE.get(self._model.dtype, 0.0):
+            raise kind(
+                f"{self._where}: log-probs of sampled tokens are {gap:.2g} nats off those of "
+                f"{with_what}. Training on them would be wrong. Use --engine vllm."
+            )
+
+    @torch.no_grad()
+    def _plain_scores(self, ids: Sequence[int]) -> list[float]:
+        row = torch.tensor([ids], device=self._model.device)
+        logits = self._model(input_ids=row, use_cache=False).logits[0, :-1].float()
+        scores: list[float] = logits.log_softmax(-1).gather(1, row[0, 1:, None])[:, 0].tolist()
+        return scores
+
+
+def _refuse_layers(where: str, model: PreTrainedModel) -> None:
+    kinds = getattr(model.config.get_text_config(), "layer_types", None) or ()
+    odd = sorted({kind for kind in kinds if kind != "full_attention"})
+    if odd:
+        raise EngineError(
+            f"{where}: layers of type {', '.join(odd)}. This engine keeps keys and values of full "
+            "attention only. Use --engine vllm."
+        )
+
+
+def _rehearse(decoder: Decoder, vocabulary: int, turns: int) -> list[Draft]:
+    """Two members of a group and a stranger of another length, some turns each."""
+    ids = np.random.default_rng(0).integers(vocabulary, size=16).tolist()
+    prompts = {(0, 0): ids[:9], (0, 1): ids[:9], (1, 0): ids[9:]}
+    drafts: list[Draft] = []
+    for turn in range(turns):
+        wave = [
+            Request(tuple(prompt), 4, (), Sampling(), seed, session, turn)
+            for seed, (session, prompt) in enumerate(prompts.items())
+        ]
+        played = decoder.run(wave)
+        prompts = {d.request.session: [*d.request.prompt_ids, *d.ids, *ids[:2]] for d in played}
+        drafts += played
+    return drafts
+
+
+def _gap(scores: Scores, draft: Draft) -> float:
+    """Mean difference in nats between a draft's log-probs and what another says of them."""
+    other = scores(draft.request.prompt_ids + tuple(draft.ids))[-len(draft.ids) :]
+    return float(np.abs(np.subtract(other, draft.logprobs)).mean())
+
+
+def _completion(draft: Draft, version: int) -> Completion:
+    reason: FinishReason = "stop" if draft.stopped else "length"
+    return Completion(tuple(draft.ids), tuple(draft.logprobs), reason, version)
