@@ -76,15 +76,19 @@ def choose(
 
 
 def samples(chosen: Chosen) -> list[Sample]:
-    """One sample a branch; the branches of a trajectory share its weight."""
+    """One sample per branch that was sampled in; those of a trajectory share its weight."""
+    return [s for trajectory, mark in chosen.kept for s in _of_one(trajectory, mark)]
+
+
+def _of_one(trajectory: Trajectory, mark: Mark) -> list[Sample]:
+    branches = [branch for branch in trajectory.branches if any(branch.loss_mask)]
     return [
         Sample(
             input_ids=tuple(branch.input_ids),
             loss_mask=tuple(branch.loss_mask),
             logprobs=tuple(branch.logprobs),
             advantage=mark.advantage or 0.0,
-            weight=mark.weight / len(trajectory.branches),
+            weight=mark.weight / len(branches),
         )
-        for trajectory, mark in chosen.kept
-        for branch in trajectory.branches
+        for branch in branches
     ]
