@@ -12,7 +12,7 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from agentrl.errors import AgentRLError, UsageError, suggestion
@@ -56,11 +56,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; None takes the words of this process."""
     words = sys.argv[1:] if argv is None else list(argv)
     if argv is None:
-        sys.excepthook = _report_bug
+        sys.excepthook = report_bug
+    verbose = bool({"-v", "--verbose"} & set(words))
+    return conclude(lambda: _run(words, verbose, own_process=argv is None), verbose=verbose)
+
+
+def conclude(run: Callable[[], int], *, verbose: bool = False) -> int:
+    """Run, and tell what a person can put right in one line; a bug passes through."""
     try:
-        return _run(words, own_process=argv is None)
+        return run()
     except AgentRLError as error:
-        if {"-v", "--verbose"} & set(words):
+        if verbose:
             traceback.print_exc()
         _complain(str(error))
         return WRONG if isinstance(error, UsageError) else FAILED
@@ -69,11 +75,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # The reader is gone; without this Python would fail once more on its way out.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
 
 
-def _run(words: Sequence[str], *, own_process: bool) -> int:
+def report_bug(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """The last words on an exception that nobody foresaw."""
+    sys.__excepthook__(kind, error, trace)
+    sys.stderr.write(
+        f"agentrl {__version__}: this is ours, not yours. Please report the lines above "
+        "with the command that you gave.\n"
+    )
+
+
+def _run(words: Sequence[str], verbose: bool, *, own_process: bool) -> int:
     name = words[0] if words else "--help"
     if name in ("-h", "--help", "help"):
         width = max(map(len, COMMANDS)) + 2
@@ -86,16 +103,16 @@ def _run(words: Sequence[str], *, own_process: bool) -> int:
     if name not in COMMANDS:
         hint = suggestion(name, COMMANDS, "`agentrl --help` lists all.")
         raise UsageError(f"{name}: no such command. {hint}")
-    if name in _MODEL_COMMANDS and not set(_LOOKS) & set(words):
-        _prepare_process(own_process, verbose=bool({"-v", "--verbose"} & set(words)))
+    if own_process and name in _MODEL_COMMANDS and not set(_LOOKS) & set(words):
+        _prepare_process(verbose)
     module = importlib.import_module(COMMANDS[name][0])
     code: int = module.run(words[1:])
     sys.stdout.flush()
     return code
 
 
-def _prepare_process(own_process: bool, *, verbose: bool) -> None:
-    """What must be so before torch is loaded."""
+def _prepare_process(verbose: bool) -> None:
+    """What must be so before torch is loaded; the process of a Python caller is left alone."""
     import warnings
 
     from agentrl import machine, quiet
@@ -106,7 +123,7 @@ def _prepare_process(own_process: bool, *, verbose: bool) -> None:
             warnings.simplefilter("ignore")
     if not machine.has_gpu():
         stale = quiet.prepare_cpu(os.environ, machine.cores())
-        if stale and own_process and quiet.can_restart():
+        if stale and quiet.can_restart():
             quiet.restart(os.environ)
     if machine.torchvision_misfits():
         raise UsageError(
@@ -119,14 +136,3 @@ def _prepare_process(own_process: bool, *, verbose: bool) -> None:
 def _complain(text: str) -> None:
     sys.stdout.flush()
     sys.stderr.write(f"{text}\n")
-
-
-def _report_bug(
-    kind: type[BaseException], error: BaseException, trace: TracebackType | None
-) -> None:
-    """The last words on an exception that nobody foresaw."""
-    sys.__excepthook__(kind, error, trace)
-    sys.stderr.write(
-        f"agentrl {__version__}: this is ours, not yours. Please report the lines above "
-        "with the command that you gave.\n"
-    )

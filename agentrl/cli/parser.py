@@ -52,7 +52,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Tell argparse's complaint as ours."""
-        text = message.removeprefix("argument ").replace("the following arguments are ", "")
+        missing = message.removeprefix("the following arguments are required: ")
+        text = message.removeprefix("argument ") if missing == message else f"{missing}: required"
         raise UsageError(f"{text}. `{self.prog} --help` shows how.")
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "--env tool_math --n 32 --m 8",
-    "--config tool_math --m 16 --env.level hard --name harder",
+    "--config tool_math --m 16 --env.difficulty hard --name harder",
 )
 
 
