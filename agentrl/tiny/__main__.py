@@ -22,6 +22,7 @@ import tokenizers
 import torch
 import transformers
 from transformers import GenerationConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers.utils import logging
 
 from agentrl.registry import make
 from agentrl.tiny import FOLDER
@@ -88,6 +89,7 @@ def classroom(seed: int) -> tuple[Classroom, str]:
 
 def write(out: Path, model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast) -> None:
     """Weights, config, tokenizer and template."""
+    logging.disable_progress_bar()
     out.mkdir(parents=True, exist_ok=True)
     model.generation_config = GenerationConfig(
         eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
