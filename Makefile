@@ -26,6 +26,11 @@ KEY        := $(shell cat pyproject.toml constraints.txt | cksum | cut -d ' ' -f
 SETUP      := $(VENV)/.setup-$(KEY)-$(EXTRAS)
 TEST_SETUP := $(VENV)/.test-$(KEY)-$(subst $(comma),-,$(TEST_EXTRAS))
 
+# A benchmark prints tables, and last one line of JSON; the one for a GPU is run by hand.
+BENCHMARKS := $(filter-out benchmarks/gpu.py,$(shell grep -l __main__ benchmarks/*.py))
+
+SHELL       := bash
+.SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help setup train test test-all check bench bfcl smollm
 
@@ -64,9 +69,11 @@ check: $(TEST_SETUP) ## lint, types, layers
 	$(PY) -m mypy
 	$(PY) -c 'from importlinter.cli import lint_imports_command as lint; lint()'
 
-bench: $(SETUP) ## the CPU benchmarks: tables here, JSON in runs/bench
-	@set -e; for script in $(filter-out benchmarks/gpu.py benchmarks/_%,$(wildcard benchmarks/*.py)); do \
-	    echo "== $$script"; $(PY) $$script; done
+bench: $(SETUP) ## the CPU benchmarks: tables here, and their JSON in runs/bench
+	@mkdir -p runs/bench; for script in $(BENCHMARKS); do \
+	    name=$$(basename $$script .py); echo "== $$name"; \
+	    $(PY) $$script | tee runs/bench/$$name.txt; \
+	    tail -n 1 runs/bench/$$name.txt > runs/bench/$$name.json; done
 
 bfcl: $(SETUP) ## add the multi-turn function-calling benchmark's data and checker
 	$(PIP) $(PINS) --no-deps bfcl-eval
