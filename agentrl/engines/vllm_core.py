@@ -8,7 +8,7 @@ Not   starting vLLM, nor its thread: vllm.py does both
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
-from transformers import AutoConfig
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from agentrl.engines import fingerprint
 from agentrl.engines.fingerprint import Fingerprint
@@ -28,19 +28,22 @@ from agentrl.policy import Completion, Request, WeightSource
 class Model:
     """What must be known of a model before vLLM reads it."""
 
-    folder: Path
     vocabulary: int
     context: int
     names: frozenset[str]
     """Tensors that a hand-over has to bring; empty where the folder doesn't say."""
+    tied: Mapping[str, str]
+    """Tensors that are another one under a second name, and that one's name."""
 
 
 def inspect(folder: Path, max_context: int) -> Model:
     """Read a folder's config and the names of its tensors."""
     config: Any = AutoConfig.from_pretrained(folder, local_files_only=True).get_text_config()
     positions = getattr(config, "max_position_embeddings", None) or max_context
-    names = _stored(folder) - ({"lm_head.weight"} if config.tie_word_embeddings else set())
-    return Model(folder, config.vocab_size, min(max_context, positions), frozenset(names))
+    with torch.device("meta"):
+        tied = dict(AutoModelForCausalLM.from_config(config).all_tied_weights_keys)
+    names = frozenset(_stored(folder) - tied.keys())
+    return Model(config.vocab_size, min(max_context, positions), names, tied)
 
 
 def _stored(folder: Path) -> set[str]:
@@ -69,6 +72,9 @@ class Core:
         self._version = 0
         self._doubt: str | None = None
         self._last: Fingerprint | None = None
+        modules = llm.apply_model(lambda model: {name for name, _ in model.named_modules()})[0]
+        # vLLM packs a tied output on its own and leaves it old if only its twin is handed over.
+        self._copies = {of: to for to, of in model.tied.items() if to.rpartition(".")[0] in modules}
         length = min(fingerprint.LENGTH, model.context - 1)
         self.probe = fingerprint.probe(model.vocabulary, length)
 
@@ -111,11 +117,12 @@ class Core:
             f"engine vllm: the hand-over of version {version} failed. Its weights are unknown; "
             "nothing is sampled before a hand-over succeeds."
         )
-        brought: set[str] = set()
-        arguments = {"weights_iterator": _counted(source.items(), brought)}
+        items = _Items(source, self._copies)
         with blame(WeightSyncError, f"engine vllm, taking weights of version {version}"):
-            self._engine.collective_rpc("reload_weights", kwargs=arguments)
-        if missing := sorted(self._model.names - brought):
+            self._engine.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(items)})
+            if items.problem is not None:
+                raise items.problem
+        if missing := sorted(self._model.names - items.names):
             raise WeightSyncError(
                 f"engine vllm, weights of version {version}: {len(missing)} tensors were not "
                 f"handed over ({missing[0]}, ...). They would have stayed old."
@@ -163,9 +170,22 @@ def completion(request: Request, output: Any, version: int) -> Completion:
     return Completion(ids, logprobs, "stop" if stopped else "length", version)
 
 
-def _counted(
-    items: Iterable[tuple[str, torch.Tensor]], names: set[str]
-) -> Iterator[tuple[str, torch.Tensor]]:
-    for name, tensor in items:
-        names.add(name)
-        yield name, tensor
+class _Items:
+    """A source's tensors on their way, and what is known of them afterwards."""
+
+    def __init__(self, source: WeightSource, copies: Mapping[str, str]) -> None:
+        self._source = source
+        self._copies = copies
+        self.names: set[str] = set()
+        self.problem: Exception | None = None
+
+    def __iter__(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Hand on what comes. A source that breaks seems to end: vLLM can't be interrupted."""
+        try:
+            for name, tensor in self._source.items():
+                self.names.add(name)
+                yield name, tensor
+                if name in self._copies:
+                    yield self._copies[name], tensor
+        except Exception as error:
+            self.problem = error
