@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TextIO
 
 from agentrl import disk
@@ -28,7 +28,6 @@ class Plain:
     """One line an event."""
 
     stream: TextIO
-    _said: set[str] = field(default_factory=set)
 
     def __call__(self, event: Event) -> None:
         """Write the event's line, where it has one."""
@@ -112,4 +111,4 @@ def _stepped(e: Stepped) -> str:
 
 
 def _number(value: float | None, digits: int = 2) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
+    return "-" if value is None else f"{round(value, digits) + 0.0:.{digits}f}"
