@@ -50,7 +50,7 @@ class TokenScores(NamedTuple):
 
 def head_of(model: PreTrainedModel) -> Head:
     """The output head of a causal language model, as its config describes it."""
-    layer = model.get_output_embeddings()  # type: ignore[no-untyped-call]
+    layer = model.get_output_embeddings()
     if layer is None or not hasattr(layer, "weight"):
         raise UsageError(
             f"{type(model).__name__}: no output head. Training needs a causal language model. "
@@ -91,7 +91,7 @@ def score(
     No attention mask: a causal model cannot see padding that comes after a token, and
     without a mask the fast attention kernels apply. `verify` proves it for the model.
     """
-    decoder = model.get_decoder()  # type: ignore[no-untyped-call]
+    decoder = model.get_decoder()
     hidden = decoder(input_ids=ids, attention_mask=None, use_cache=False).last_hidden_state
     picked = hidden.flatten(0, 1).index_select(0, at)
     return token_logprobs(picked, head_of(model), labels, temperature=temperature)

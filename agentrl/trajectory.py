@@ -99,9 +99,7 @@ class Branch:
     def logprobs(self) -> list[float]:
         """Natural log-probs under the sampling distribution; NaN where there are none."""
         return [
-            value
-            for span in self.spans
-            for value in (span.logprobs or (math.nan,) * len(span.ids))
+            value for span in self.spans for value in (span.logprobs or (math.nan,) * len(span.ids))
         ]
 
 

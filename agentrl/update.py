@@ -221,7 +221,7 @@ def _recomputing(model: PreTrainedModel) -> Iterator[None]:
     finally:
         for layer in layers:
             layer.training = False
-        model.gradient_checkpointing_disable()  # type: ignore[no-untyped-call]
+        model.gradient_checkpointing_disable()
 
 
 class _Meter:

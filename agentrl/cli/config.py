@@ -14,7 +14,7 @@ from typing import Generic
 
 from agentrl import settings, tomlfile
 from agentrl.settings import Flag, Model, Resolved, Setting
-from agentrl.tomlfile import literal
+from agentrl.tomlfile import TomlFile, literal
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,9 @@ class Family(Generic[Model]):
         """Settings that are true or false: their flag may stand alone."""
         return {s.name for s in settings.settings(self.model) if isinstance(s.default, bool)}
 
-    def resolve(self, files: Iterable[tuple[Path, str]], flags: Sequence[Flag]) -> Resolved[Model]:
-        """Defaults, then files (each with the name that messages use), then flags."""
-        given = [
-            one
-            for path, shown in files
-            for one in settings.from_file(self.model, tomlfile.read(path, shown))
-        ]
+    def resolve(self, files: Iterable[TomlFile], flags: Sequence[Flag]) -> Resolved[Model]:
+        """Defaults, then files, then flags."""
+        given = [one for file in files for one in settings.from_file(self.model, file)]
         given += settings.from_flags(self.model, flags, self.short)
         return settings.resolve(self.model, given)
 
@@ -56,8 +52,9 @@ def _told(setting: Setting) -> str:
     return f"{setting.description}{choices}" + (f" [{default}]" if default else "")
 
 
-def config_file(text: str) -> tuple[Path, str]:
-    """The file of `--config TEXT`, and its name in messages."""
+def config_file(text: str) -> TomlFile:
+    """The file of `--config TEXT`, under the name that messages use."""
     path = settings.config_path(text, settings.config_folders())
     here = Path.cwd()
-    return path, str(path.relative_to(here) if path.is_relative_to(here) else path)
+    shown = path.relative_to(here) if path.is_relative_to(here) else path
+    return tomlfile.read(path, str(shown))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from agentrl.cli.config import Family, config_file
@@ -10,11 +11,15 @@ from agentrl.cli.output import output
 from agentrl.cli.parser import Parser, split_settings
 from agentrl.config import EvalConfig
 from agentrl.settings import EVAL_FLAGS
+from agentrl.tomlfile import TomlFile, read
 
 EXAMPLES = (
     "--env tool_math",
     "--env tool_math --run runs/tool_math-001 --tasks 500 --k 4 --json",
 )
+
+SHARED = ("env", "rollout")
+"""Sections that an evaluation takes from the run it measures, unless flags say otherwise."""
 
 
 def run(words: Sequence[str]) -> int:
@@ -28,7 +33,11 @@ def run(words: Sequence[str]) -> int:
         "--config", action="append", default=[], help="a TOML file, or the name of a shipped one"
     )
     args = parser.read(rest, EVAL_FLAGS)
-    resolved = family.resolve([config_file(text) for text in args.config], flags)
+    files = [config_file(text) for text in args.config]
+    run_name = next((v for k, v in reversed(flags) if family.short.get(k, k[2:]) == "eval.run"), "")
+    if run_name:
+        files.insert(0, _as_trained(run_name))
+    resolved = family.resolve(files, flags)
     with output(args.json) as out:
         from agentrl.evaluation import evaluate
 
@@ -36,6 +45,14 @@ def run(words: Sequence[str]) -> int:
         out.document = found.as_json()
         out.say(table(out.document))
     return 0
+
+
+def _as_trained(name: str) -> TomlFile:
+    """What the run was trained in and how it was sampled: measured otherwise, it would differ."""
+    from agentrl.record import locate
+
+    file = read(locate(name.partition("@")[0]).path / "config.toml")
+    return replace(file, values={k: v for k, v in file.values.items() if k in SHARED})
 
 
 def table(found: Mapping[str, Any]) -> str:

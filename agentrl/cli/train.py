@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentrl.cli.config import Family, config_file
@@ -14,7 +13,7 @@ from agentrl.cli.output import Output, output
 from agentrl.cli.parser import Parser, split_settings
 from agentrl.config import TrainConfig
 from agentrl.settings import TRAIN_FLAGS, Flag, Resolved, settings
-from agentrl.tomlfile import literal
+from agentrl.tomlfile import TomlFile, literal, read
 
 if TYPE_CHECKING:
     from agentrl.training import RunSummary
@@ -68,13 +67,12 @@ def _resolve(
     return family.resolve(files, flags)
 
 
-def _config_of_run(family: Family[TrainConfig], run: str, flags: list[Flag]) -> tuple[Path, str]:
+def _config_of_run(family: Family[TrainConfig], run: str, flags: list[Flag]) -> TomlFile:
     """The settings that a run to be resumed was started with: they come before all others."""
     from agentrl.record import locate
 
     wanted = [flag for flag in flags if family.short.get(flag[0], flag[0][2:]) == "run.out"]
-    path = locate(run, family.resolve([], wanted).config.run.out).path / "config.toml"
-    return path, str(path)
+    return read(locate(run, family.resolve([], wanted).config.run.out).path / "config.toml")
 
 
 def _train(resolved: Resolved[TrainConfig], resume: str | None, words: Sequence[str]) -> RunSummary:

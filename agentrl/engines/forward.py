@@ -65,7 +65,7 @@ class Forward:
         """Look at the model's shape; nothing is computed yet."""
         AttentionInterface.register(NAME, attend)
         self._model = model
-        self._decoder = model.get_decoder()  # type: ignore[no-untyped-call]
+        self._decoder = model.get_decoder()
         config = self._decoder.config
         self._heads = config.num_attention_heads
         shape = Shape(
@@ -144,7 +144,7 @@ class Forward:
 def evaluating(model: PreTrainedModel) -> Iterator[None]:
     """Evaluation mode, and then every module as it was."""
     training = [module for module in model.modules() if module.training]
-    model.eval()  # type: ignore[no-untyped-call]
+    model.eval()
     try:
         yield
     finally:
