@@ -8,15 +8,16 @@ Not   threads: everything here happens on one event loop
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from agentrl.errors import EngineError
 from agentrl.policy import Completion, Request
 
 Session = tuple[int, int]
-Batch = Callable[[Sequence[Request]], Awaitable[Sequence[Completion]]]
-_Waiting = dict[Session, tuple[Request, "asyncio.Future[Completion]"]]
+Batch = Callable[[Sequence[Request]], Coroutine[Any, Any, Sequence[Completion]]]
+_Waiter = asyncio.Future[Completion]
 
 
 class Waves:
@@ -26,8 +27,9 @@ class Waves:
         """Remember what answers a batch: one completion per request, in its order."""
         self._run = run
         self._live: dict[Session, None] = {}
-        self._waiting: _Waiting = {}
-        self._running: set[asyncio.Task[None]] = set()
+        self._waiting: dict[Session, tuple[Request, _Waiter]] = {}
+        # The loop itself holds on to no task.
+        self._running: set[asyncio.Future[Sequence[Completion]]] = set()
 
     @contextmanager
     def episodes(self, sessions: Sequence[Session]) -> Iterator[None]:
@@ -42,7 +44,8 @@ class Waves:
             yield
         finally:
             self._live = {}
-            left, self._waiting = self._waiting, {}
+            left = [waiter for _, waiter in self._waiting.values()]
+            self._waiting = {}
             _fail(left, EngineError("the cohort ended while this episode waited for its turn."))
 
     def finish(self, session: Session) -> None:
@@ -60,43 +63,47 @@ class Waves:
             )
         if session in self._waiting:
             raise EngineError(f"episode {session} asks twice at once. A turn has one request.")
-        future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
-        self._waiting[session] = (request, future)
+        waiter: _Waiter = asyncio.get_running_loop().create_future()
+        self._waiting[session] = (request, waiter)
         self._start_if_complete()
         try:
-            return await future
+            return await waiter
         finally:
-            if self._waiting.get(session, (None, None))[1] is future:
+            if self._waiting.get(session) == (request, waiter):
                 del self._waiting[session]
 
     def _start_if_complete(self) -> None:
         if not self._waiting or len(self._waiting) < len(self._live):
             return
         wave, self._waiting = self._waiting, {}
-        task = asyncio.get_running_loop().create_task(self._answer(wave))
+        ordered = sorted(wave.values(), key=lambda item: (item[0].turn, item[0].session))
+        work = self._run([request for request, _ in ordered])
+        task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-
-    async def _answer(self, wave: _Waiting) -> None:
-        ordered = sorted(wave.values(), key=lambda item: (item[0].turn, item[0].session))
-        try:
-            completions = await self._run([request for request, _ in ordered])
-        except asyncio.CancelledError:
-            for _, future in ordered:
-                future.cancel()
-            raise
-        except EngineError as error:
-            _fail(wave, error)
-            return
-        for (_, future), completion in zip(ordered, completions, strict=True):
-            if not future.done():
-                future.set_result(completion)
+        task.add_done_callback(lambda done: _tell([future for _, future in ordered], done))
 
 
-def _fail(wave: _Waiting, error: EngineError) -> None:
+def _tell(waiters: Sequence[_Waiter], done: asyncio.Future[Sequence[Completion]]) -> None:
+    """Hand out what came of a wave: answers, the error, or that it was cancelled."""
+    if done.cancelled():
+        for waiter in waiters:
+            waiter.cancel()
+        return
+    error = done.exception()
+    if error is not None:
+        _fail(waiters, error)
+        return
+    for waiter, completion in zip(waiters, done.result(), strict=True):
+        if not waiter.done():
+            waiter.set_result(completion)
+
+
+def _fail(waiters: Sequence[_Waiter], error: BaseException) -> None:
     """Tell every waiter, each with an exception of its own."""
-    for _, future in wave.values():
-        if not future.done():
-            own = type(error)(*error.args)
+    kind = type(error) if isinstance(error, EngineError) else EngineError
+    for waiter in waiters:
+        if not waiter.done():
+            own = kind(str(error))
             own.__cause__ = error
-            future.set_exception(own)
+            waiter.set_exception(own)
