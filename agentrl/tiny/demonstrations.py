@@ -7,7 +7,7 @@ Not   a hidden handicap: a habit is drawn without looking at the task
 
 from __future__ import annotations
 
-import ast
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -29,6 +29,7 @@ class Script:
     result: str = ""
 
 
+_OPERATOR: Final = re.compile(r"[-+*/]")
 Habit = Callable[[Task, np.random.Generator], Script]
 
 
@@ -38,7 +39,7 @@ def right(task: Task, rng: np.random.Generator) -> Script:
 
 
 def part(task: Task, rng: np.random.Generator) -> Script:
-    """Ask for a part of the expression and take that for the answer."""
+    """Ask for the beginning of the expression and take that for the answer."""
     parts = parts_of(expression_of(task))
     expression = parts[rng.integers(len(parts))]
     result = evaluate(expression)
@@ -110,7 +111,6 @@ def expression_of(task: Task) -> str:
 
 
 def parts_of(expression: str) -> list[str]:
-    """Every smaller calculation inside an expression."""
-    tree = ast.parse(expression, mode="eval").body
-    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.BinOp) and n is not tree]
-    return [text for node in nodes if (text := ast.get_source_segment(expression, node))]
+    """What is asked by one who stops early: every calculation that the expression begins with."""
+    heads = [expression[: mark.start()] for mark in _OPERATOR.finditer(expression)]
+    return [h for h in heads if _OPERATOR.search(h) and h.count("(") == h.count(")")]
