@@ -325,14 +325,21 @@ def test_a_turn_ends_with_its_stop_token_or_at_its_length(model: nn.Module) -> N
     assert min(reasons.values()) > 0
 
 
+@pytest.mark.parametrize("common", [0, 400])
 def test_a_prompt_that_rewrites_history_is_answered_as_if_nothing_were_held(
-    model: nn.Module,
+    model: nn.Module, common: int
 ) -> None:
     def rewrite(session: Session, turn: int, ids: list[int]) -> list[int]:
-        cut = (4, 14, len(ids) - 3, 0)[session[1]]
+        cut = (4, common + 6, common + 14, len(ids) - 3, 0)[session[1]]
         return ids[:cut] + words("rewritten", 5) + observe(session, turn)
 
-    assert_true_to(model, play(start(model), groups(3, 4), go_on=rewrite))
+    tails = groups(3, 5)
+    prompts = {session: words("schema", common) + tail for session, tail in tails.items()}
+    assert_true_to(model, play(start(model), prompts, go_on=rewrite))
+
+
+def test_what_is_held_outlives_the_growth_of_its_memory(model: nn.Module) -> None:
+    assert_true_to(model, play(start(model), groups(2, 2, length=30), max_tokens=90, stops=()))
 
 
 def test_a_prompt_may_take_back_what_was_said(model: nn.Module) -> None:

@@ -54,7 +54,7 @@ class Bank:
         if rows <= old_rows and tokens <= old_tokens:
             return
         if tokens > old_tokens:
-            tokens = -(-max(tokens, old_tokens * 3 // 2) // STRIDE) * STRIDE
+            tokens = -(-max(tokens, old_tokens * 5 // 4) // STRIDE) * STRIDE
         grown = self._zeros(max(rows, old_rows), max(tokens, old_tokens))
         grown[:, :, :old_rows, :, :old_tokens] = self._data
         self._data = grown

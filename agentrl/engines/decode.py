@@ -127,12 +127,11 @@ class Decoder:
         if ended >= max(1, batch.count // GHOSTS):
             tokens = int(batch.places.own.max())
             self.cache.own.move(*batch.drop(live), tokens)
-            live = live[live]
         here = batch.places.at(slice(batch.count))
         self.cache.own.reserve(len(batch.who), int(here.own.max()) + 1)
         ids = np.array([drafts[i].ids[-1] for i in batch.active])
         hidden = self.forward.step(self.cache.own, ids, here)
-        here.own[:] += live
+        here.own[:] += 1
         return hidden
 
 

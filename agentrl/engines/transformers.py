@@ -122,14 +122,9 @@ class TransformersEngine:
         return await asyncio.wrap_future(self._worker.submit(fn, *args))
 
     def _run(self, requests: Sequence[Request]) -> list[Draft]:
-        parts = self._parts(requests)
-        drafts: list[Draft] = []
         with blame(EngineError, f"{self._where}, wave of {len(requests)}"):
-            for part in parts:
-                if len(parts) > 1:
-                    self._decoder.cache.forget()
-                drafts += self._decoder.run(part)
-        return drafts
+            parts = [self._decoder.run(part) for part in self._parts(requests)]
+        return [draft for part in parts for draft in part]
 
     def _parts(self, requests: Sequence[Request]) -> list[Sequence[Request]]:
         """The whole wave, or as many rows at a time as the memory for its cache holds."""
