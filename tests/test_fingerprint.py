@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from agentrl.engines.fingerprint import TOLERANCES, Fingerprint, check, probe
+from agentrl.engines.fingerprint import TOLERANCES, Fingerprint, check
 from agentrl.errors import WeightSyncError
 
 OLD, NEW = [-3.0] * 63, [-3.5] * 63
@@ -42,11 +40,3 @@ def test_an_engine_may_stand_still_beside_a_learner_that_hardly_moved():
 def test_log_probs_that_are_no_numbers_never_pass(dtype):
     with pytest.raises(WeightSyncError):
         check(Fingerprint(1, NEW, [float("nan"), *NEW[1:]]), None, dtype)
-
-
-@given(st.integers(2, 200_000), st.integers(1, 64))
-def test_the_probe_stays_inside_the_vocabulary_and_does_not_repeat(vocabulary, length):
-    ids = probe(vocabulary, length)
-    assert len(ids) == length
-    assert all(0 <= i < vocabulary for i in ids)
-    assert len(set(ids)) == min(length, vocabulary)

@@ -1,6 +1,6 @@
 """Does an engine compute with the weights it was handed? Asked of its behaviour.
 
-In    log-probs of one fixed id sequence: by the learner, and by the engine before and after
+In    log-probs of one id sequence, the probe: by the learner, by the engine before and after
 Out   nothing, or WeightSyncError with the figures
 Not   a comparison of tensors: engines repack them, so that equal ones look different
 """
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from agentrl.errors import WeightSyncError
 
-LENGTH = 64
+LENGTH = 48
+"""Ids of the probe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,8 @@ class Tolerance:
 
 
 TOLERANCES = {
-    "float32": Tolerance(mean=1e-3, most=1e-2, still=1e-4),
-    "bfloat16": Tolerance(mean=0.15, most=1.0, still=1e-2),
+    "float32": Tolerance(mean=1e-3, most=1e-2, still=1e-5),
+    "bfloat16": Tolerance(mean=0.15, most=1.5, still=1e-3),
 }
 
 
@@ -38,12 +39,6 @@ class Fingerprint:
     version: int
     learner: Sequence[float]
     engine: Sequence[float]
-
-
-def probe(vocabulary: int, length: int) -> tuple[int, ...]:
-    """Ids spread over the whole vocabulary, the same in every run."""
-    stride = next(s for s in (7919, 7907, 7901) if vocabulary % s)
-    return tuple((1 + i * stride) % vocabulary for i in range(length))
 
 
 def check(now: Fingerprint, before: Fingerprint | None, dtype: str) -> None:

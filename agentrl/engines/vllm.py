@@ -13,7 +13,7 @@ import os
 import random
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -213,7 +213,7 @@ def _undisturbed() -> Iterator[None]:
     preloads its libraries into every child process, and warns of its own deprecations.
     """
     kept = {name: os.environ.get(name) for name in ("LD_PRELOAD", "LD_LIBRARY_PATH")}
-    set_num_threads: Callable[[int], None] = torch.set_num_threads
+    set_num_threads: Any = torch.set_num_threads
     hook = sys.excepthook
     states = random.getstate(), np.random.get_state()
     with warnings.catch_warnings(), torch.random.fork_rng():

@@ -75,8 +75,7 @@ class Core:
         modules = llm.apply_model(lambda model: {name for name, _ in model.named_modules()})[0]
         # vLLM packs a tied output on its own and leaves it old if only its twin is handed over.
         self._copies = {of: to for to, of in model.tied.items() if to.rpartition(".")[0] in modules}
-        length = min(fingerprint.LENGTH, model.context - 1)
-        self.probe = fingerprint.probe(model.vocabulary, length)
+        self.probe = self._probe(min(fingerprint.LENGTH, model.context - 1))
 
     def add(self, key: str, request: Request) -> None:
         """Begin a request."""
@@ -133,15 +132,23 @@ class Core:
         fingerprint.check(now, self._last, self._dtype)
         self._last, self._version, self._doubt = now, version, None
 
+    def _probe(self, length: int) -> tuple[int, ...]:
+        """Ids that the policy itself finds likely: rounding moves those the least."""
+        output = self._alone((0,), temperature=1.0, seed=0, max_tokens=length - 1, ignore_eos=True)
+        return (0, *output.outputs[0].token_ids)
+
     def _fingerprint(self) -> list[float]:
-        params = self._params(
-            temperature=0.0, max_tokens=1, prompt_logprobs=0, logprobs=0, detokenize=False
-        )
-        self._add("fingerprint", self.probe, params)
+        # vLLM never answers a request for the log-probs of its prompt from the prefix cache.
+        found = self._alone(self.probe, temperature=0.0, max_tokens=1, prompt_logprobs=0)
+        entries = zip(self.probe[1:], found.prompt_logprobs[1:], strict=True)
+        return [entry[i].logprob for i, entry in entries]
+
+    def _alone(self, ids: Sequence[int], **params: Any) -> Any:
+        """Output of one request while no other runs."""
+        self._add("alone", ids, self._params(detokenize=False, output_kind=self._final, **params))
         while not (ended := self.step()):
             pass
-        found = ended[0][1][1].prompt_logprobs[1:]
-        return [entry[i].logprob for i, entry in zip(self.probe[1:], found, strict=True)]
+        return ended[0][1][1]
 
     def _add(self, key: str, ids: Sequence[int], params: Any) -> None:
         self._engine.add_request(key, {"type": "token", "prompt_token_ids": list(ids)}, params)
