@@ -107,7 +107,7 @@ class UpdateSection(Section):
 class TrainSection(Section):
     """How long, and how often to look."""
 
-    steps: int = Field(60, ge=1, description="Steps of the run.")
+    steps: int = Field(40, ge=1, description="Steps of the run.")
     tasks_per_step: int = Field(4, ge=1, description="Different tasks a step.")
     seed: int = Field(0, ge=0, description="Seed of everything that is drawn.")
     eval_every: int = Field(0, ge=0, description="Held-out evaluation every k steps; 0: ends only.")
