@@ -483,6 +483,27 @@ def test_when_a_wave_fails_every_waiter_is_told_and_the_next_wave_is_right() -> 
     assert_true_to(model, said)
 
 
+def test_a_wave_that_nobody_waits_for_ends_before_the_cohort_does() -> None:
+    engine = start(build().eval())
+    before = engine.forwarded_tokens
+
+    async def ask() -> None:
+        with engine.episodes([(0, 0)]):
+            request = Request((3, 4), 4000, (), Sampling(), 0, (0, 0))
+            waiting = asyncio.ensure_future(engine.generate(request))
+            while engine.forwarded_tokens < before + 10:
+                await asyncio.sleep(0)
+            waiting.cancel()
+        assert engine.forwarded_tokens < before + 4000
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(ask())
+    after = engine.forwarded_tokens
+    assert len(play(engine, groups(1, 2))) == 5
+    assert engine.forwarded_tokens > after
+
+
 def test_weights_that_are_not_finite_are_named_as_such() -> None:
     model = build().eval()
     engine = start(model)

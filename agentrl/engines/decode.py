@@ -65,6 +65,8 @@ class Decoder:
         """Look at the model's shape; nothing is computed yet."""
         self.forward = Forward(model)
         self.cache = self.forward.cache
+        self.abandoned = False
+        """Set from another thread: nobody waits for the wave, it ends at its next token."""
 
     @torch.no_grad()
     def run(self, requests: Sequence[Request]) -> list[Draft]:
@@ -110,6 +112,8 @@ class Decoder:
         batch = _Batch.of(runs)
         hidden = hidden[self.forward.tensor(batch.who)]
         for step in range(uniform.shape[1]):
+            if self.abandoned:
+                raise EngineError("the cohort ended while its wave was computed.")
             who = self.forward.tensor(batch.active)
             ids, logprobs = draw(self.forward.logits(hidden), temperature[who], uniform[who, step])
             _record(drafts, batch, ids.tolist(), logprobs.tolist())

@@ -84,7 +84,8 @@ class TransformersEngine:
                 yield
             finally:
                 # Also waits for an abandoned wave: after the cohort nothing uses the model.
-                self._worker.submit(self._decoder.cache.forget).result()
+                self._decoder.abandoned = True
+                self._worker.submit(self._release).result()
 
     def finish(self, session: Session) -> None:
         """An episode will ask no more."""
@@ -120,6 +121,10 @@ class TransformersEngine:
     async def _work(self, fn: Callable[..., T], *args: object) -> T:
         """Away from the event loop, one thing at a time, always on the same thread."""
         return await asyncio.wrap_future(self._worker.submit(fn, *args))
+
+    def _release(self) -> None:
+        self._decoder.cache.forget()
+        self._decoder.abandoned = False
 
     def _run(self, requests: Sequence[Request]) -> list[Draft]:
         with blame(EngineError, f"{self._where}, wave of {len(requests)}"):
