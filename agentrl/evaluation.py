@@ -19,7 +19,7 @@ from agentrl.config import EvalConfig
 from agentrl.engines import build
 from agentrl.errors import UsageError
 from agentrl.events import Listener, Played
-from agentrl.measure import Measurement, distinct, measure
+from agentrl.measure import Measurement, distinct, measure, refuse_if_all_broke
 from agentrl.record import Mark, episode_row
 from agentrl.render import renderer_for
 from agentrl.weights import ModelWeights, load_policy
@@ -94,6 +94,7 @@ def evaluate(
             await engine.close()
 
     found, groups = asyncio.run(run())
+    refuse_if_all_broke(groups, "eval")
     result = Evaluation(
         config.env.name, _model(config), config.eval.split, found, str(out) if out else None
     )

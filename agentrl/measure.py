@@ -14,11 +14,11 @@ from typing import Any
 
 from agentrl.env import ToolEnv
 from agentrl.episode import Play
-from agentrl.errors import UsageError
+from agentrl.errors import RunError, UsageError
 from agentrl.group import Group, OnDone, play_groups, seed_for
 from agentrl.interval import Interval, average, share
 from agentrl.task import Task, TaskSource
-from agentrl.trajectory import tool_calls, tool_failures
+from agentrl.trajectory import Stop, tool_calls, tool_failures
 
 SEED_STEP = 2**31
 """The step that measurements draw with: the same draws before and after training."""
@@ -102,6 +102,20 @@ async def measure(
         on_done=on_done,
     )
     return summarize(groups, k), groups
+
+
+def refuse_if_all_broke(groups: Sequence[Group], where: str) -> None:
+    """Stop where infrastructure broke every single episode: more of them would break too.
+
+    Raises:
+        RunError: with what broke the first one.
+    """
+    every = [t for g in groups for t in g.trajectories]
+    if every and all(t.stop is Stop.ENV_ERROR for t in every):
+        raise RunError(
+            f"{where}: the environment broke all {len(every)} episodes, each of them twice. "
+            f"The first said: {every[0].problem} Mend it and go on with --resume."
+        )
 
 
 def summarize(groups: Sequence[Group], k: int) -> Measurement:

@@ -53,6 +53,8 @@ def draw(source: TaskSource, standing: Standing, *, seed: int, count: int) -> li
     Raises:
         UsageError: the source has too few different tasks for one step.
     """
+    if not len(source):
+        raise UsageError("--env: it has no tasks of the split train. There is nothing to learn on.")
     found: dict[str, Task] = {}
     for _ in range(2 * len(source) + count):
         if len(found) == count:

@@ -21,14 +21,14 @@ from agentrl.events import Listener, Measured, Played, Started, Stepped, Warned
 from agentrl.group import Group, play_groups, seed_for
 from agentrl.interrupt import Interrupt, listening
 from agentrl.interval import Interval
-from agentrl.measure import measure
+from agentrl.measure import measure, refuse_if_all_broke
 from agentrl.metrics import step_row
 from agentrl.state import draw
-from agentrl.task import Task
 from agentrl.update import UpdateReport
 from agentrl.world import World, prepare, recorded
 
 Relabel = Callable[[int, Group], Group]
+STEP_PHASES = ("rollout", "select", "update", "sync")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,49 +138,41 @@ async def _run(world: World, interrupt: Interrupt, relabel: Relabel) -> RunSumma
 
 
 async def step(world: World, clock: Clock, relabel: Relabel) -> StepRecord:
-    """Play, choose, learn, hand over, record."""
-    config, standing = world.config, world.standing
-    number, started = standing.step + 1, dict(clock.spent)
-    begun = clock.now()
+    """Play many, choose few, learn from those, hand over."""
+    number = world.standing.step + 1
+    begun, before = clock.now(), dict(clock.spent)
     with clock.phase("rollout"):
-        tasks = draw(
-            world.source, standing, seed=config.train.seed, count=config.train.tasks_per_step
-        )
-        groups = await _play(world, tasks, number)
+        groups = await _play(world, number)
     with clock.phase("select"):
-        groups = [relabel(number, group) for group in groups]
-        chosen = _choose(world, groups, number)
-        rows = samples(chosen)
+        chosen = _choose(world, [relabel(number, group) for group in groups], number)
     with clock.phase("update"):
-        update = world.learner.step(rows, len(chosen.kept)) if rows else None
+        update = _learn(world, chosen)
     with clock.phase("sync"):
-        if update is not None and not update.skipped:
-            standing.version += 1
-            await world.engine.load(world.weights, standing.version)
-    standing.step = number
+        await _hand_over(world, update)
+    world.standing.step = number
+    seconds = {name: clock.spent[name] - before.get(name, 0.0) for name in STEP_PHASES}
+    seconds["step"] = clock.now() - begun
     _count(world, chosen, update)
-    measured = await _measure(world, clock) if _due(config.train.eval_every, number) else None
-    spent = {n: clock.spent.get(n, 0.0) - started.get(n, 0.0) for n in _PHASES}
-    spent["step"] = clock.now() - begun
     row = step_row(
-        step=number, version=standing.version, chosen=chosen, update=update, seconds=spent
+        step=number,
+        version=world.standing.version,
+        chosen=chosen,
+        update=update,
+        seconds=seconds,
     )
-    row["heldout"] = None if measured is None else measured.mean
-    world.folder.write_episodes(
-        "groups", number, chosen.trajectories, chosen.marks, tokens=config.record.tokens
-    )
-    world.folder.write_metrics(row)
+    if _due(world.config.train.eval_every, number):
+        found = await _measure(world, clock)
+        row["heldout"] = None if found is None else found.mean
+    _write(world, chosen, row)
     return StepRecord(groups, chosen, update, row)
 
 
-_PHASES = ("rollout", "select", "update", "sync")
-
-
-async def _play(world: World, tasks: Sequence[Task], number: int) -> list[Group]:
-    config = world.config
+async def _play(world: World, number: int) -> list[Group]:
+    config, standing = world.config, world.standing
+    tasks = draw(world.source, standing, seed=config.train.seed, count=config.train.tasks_per_step)
     of = len(tasks) * config.select.n
     counter = iter(range(1, of + 1))
-    return await play_groups(
+    groups = await play_groups(
         world.make_env,
         tasks,
         n=config.select.n,
@@ -188,6 +180,30 @@ async def _play(world: World, tasks: Sequence[Task], number: int) -> list[Group]
         world=world.play,
         on_done=lambda _: world.emit(Played("rollout", next(counter), of)),
     )
+    refuse_if_all_broke(groups, f"step {number}")
+    return groups
+
+
+def _learn(world: World, chosen: Chosen) -> UpdateReport | None:
+    rows = samples(chosen)
+    return world.learner.step(rows, len(chosen.kept)) if rows else None
+
+
+async def _hand_over(world: World, update: UpdateReport | None) -> None:
+    if update is not None and not update.skipped:
+        world.standing.version += 1
+        await world.engine.load(world.weights, world.standing.version)
+
+
+def _write(world: World, chosen: Chosen, row: Mapping[str, Any]) -> None:
+    world.folder.write_episodes(
+        "groups",
+        world.standing.step,
+        chosen.trajectories,
+        chosen.marks,
+        tokens=world.config.record.tokens,
+    )
+    world.folder.write_metrics(row)
 
 
 def _choose(world: World, groups: Sequence[Group], number: int) -> Chosen:
@@ -237,6 +253,7 @@ async def _measure(world: World, clock: Clock) -> Interval | None:
             on_done=lambda _: world.emit(Played("heldout", next(counter), of)),
         )
     step = world.standing.step
+    refuse_if_all_broke(groups, "held-out")
     every = [t for g in groups for t in g.trajectories]
     world.folder.write_episodes("heldout", step, every, tokens=world.config.record.tokens)
     world.measured[step] = found

@@ -8,7 +8,7 @@ import pytest
 from agentrl import disk
 from agentrl.checkpoint import find
 from agentrl.config import TrainConfig
-from agentrl.errors import UsageError
+from agentrl.errors import RunError, UsageError
 from agentrl.events import Measured, Started, Stepped, Warned
 from agentrl.metrics import METRICS
 from agentrl.training import train
@@ -51,6 +51,13 @@ class Shaky(Lengths):
         if kind == 0:
             raise EnvironmentFault("the database went away")
         return None if kind == 1 else len(trajectory.answer) / 100
+
+
+class Dead(Lengths):
+    """Infrastructure is down."""
+
+    def reward(self, task, trajectory):
+        raise ConnectionError("no database")
 
 
 class Empty(Lengths):
@@ -199,6 +206,12 @@ def test_broken_and_unscored_episodes_never_become_rewards(tmp_path, environment
     assert all("went away" in r["problem"] for r in broken)
     metrics = next(disk.rows(tmp_path / "run" / "metrics.jsonl"))
     assert metrics["env/infra_errors"] == len(broken)
+
+
+def test_a_run_whose_every_episode_breaks_stops_and_says_what_broke(tmp_path, environment):
+    with pytest.raises(RunError, match=r"broke all 3 episodes.*no database"):
+        train(settings(tmp_path, environment("Dead")))
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "failed"
 
 
 @pytest.mark.parametrize(
