@@ -57,7 +57,8 @@ class RunError(AgentRLError):
 def blame(kind: type[AgentRLError], doing: str) -> Iterator[None]:
     """Give whatever escapes this block the name of the side it came from.
 
-    This is the one broad except of the project: everywhere else exceptions pass.
+    Everywhere else exceptions pass, but for the two places that carry one across a
+    border: from the thread that steps an engine, and out of a weight iterator.
     """
     try:
         yield

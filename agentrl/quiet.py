@@ -22,6 +22,7 @@ LIBRARIES = {
     "HF_HUB_OFFLINE": "1",
     # Rollouts run in threads, where a forked tokenizer would only warn and go on alone.
     "TOKENIZERS_PARALLELISM": "false",
+    "TORCH_CPP_LOG_LEVEL": "ERROR",
     "TRANSFORMERS_VERBOSITY": "error",
     "VLLM_LOGGING_LEVEL": "ERROR",
     "VLLM_NO_USAGE_STATS": "1",
