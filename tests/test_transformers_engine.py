@@ -513,6 +513,14 @@ def test_weights_that_are_not_finite_are_named_as_such() -> None:
         play(engine, groups(1, 2))
 
 
+class Crowded(LlamaForCausalLM):
+    """A model whose tokens stand in pairs at one position, which no config tells."""
+
+    def forward(self, input_ids, **kwargs):
+        positions = torch.arange(input_ids.shape[1])[None] // 2
+        return super().forward(input_ids=input_ids, position_ids=positions, **kwargs)
+
+
 class Louder(LlamaForCausalLM):
     """A model whose head does something that its config does not tell."""
 
@@ -526,6 +534,7 @@ class Louder(LlamaForCausalLM):
     ("make", "what"),
     [
         (lambda: build(Louder), "nats off"),
+        (lambda: build(Crowded, hidden_size=128).to(torch.bfloat16), "nats off"),
         (lambda: build(MistralForCausalLM, MistralConfig, sliding_window=64), "sliding_window"),
         (lambda: build(Gemma2ForCausalLM, Gemma2Config), "sliding_attention"),
         (
@@ -533,6 +542,7 @@ class Louder(LlamaForCausalLM):
             "softcap",
         ),
     ],
+    ids=["logits", "positions", "window", "layers", "softcap"],
 )
 def test_a_model_it_cannot_compute_exactly_is_refused_with_the_way_out(
     make: Callable[[], nn.Module], what: str
