@@ -103,7 +103,7 @@ def test_without_a_command_the_help_is_shown_and_the_code_says_that_something_wa
         ("train --resume no_run", "no_run: no such run. "),
         ("eval --split tset", "--split tset: not one. Did you mean test? "),
         ("select --rewards 0,1", "--m: required"),
-        ("select --m 2", "agentrl select: give either --rewards or --file."),
+        ("select --m 2", "agentrl select: give one of --rewards, --file, or RUN with --step."),
         ("select --rewards 0,x --m 2", "--rewards: 'x' is not a number."),
         ("select --rewards 0,1 --tokens 1 --m 2", "--tokens: 1 numbers for 2 rewards. "),
         ("select --rewards 0,1 --m 0", "--m: 0 is not a whole number of at least 1."),
@@ -249,14 +249,45 @@ def test_select_prints_one_document_for_programs():
     }
 
 
-def test_select_shows_the_kept_rewards_in_brackets(call):
+def test_select_draws_a_group_as_bars_with_the_kept_rewards_marked(call):
     code, out, err = call("select", "--rewards", "-1,0,1,.5", "--m", "2")
     assert (code, err) == (0, "")
-    assert out.splitlines()[:3] == [
+    assert out.splitlines()[:5] == [
         "group 0: kept 2 of 4 · spread 0.5469 -> 1",
+        "  ▁▅▆█",
+        "  ^  ^",
         "  [-1] 0 0.5 [1]",
         "kept rows 0 2, of 4",
     ]
+
+
+def test_select_compares_every_rule_on_the_same_rows(call):
+    code, out, _ = call("select", "--rewards", "0,0,0,1,1,.5", "--m", "2", "--compare", "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert set(found) == {"max_variance", "all", "random", "max_reward", "first", "percentile"}
+    assert found["max_variance"]["q_kept"] == 0.5
+    assert found["max_reward"]["q_kept"] == 0.0
+
+
+def test_select_explains_a_recorded_step(call, refused, tmp_path):
+    run = tmp_path / "run"
+    (run / "groups").mkdir(parents=True)
+    (run / "run.json").write_text("{}")
+    rows = [
+        {"task_id": "t" * 64, "reward": r, "tokens": 10, "status": s}
+        for r, s in ((0.0, "ok"), (1.0, "truncated"), (1.0, "ok"), (None, "error"))
+    ]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (run / "groups" / "000004.jsonl").write_text(lines)
+    code, out, _ = call("select", str(run), "--step", "4", "--m", "2", "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert set(found["excluded"]) == {"3"}
+    assert found["q_kept"] == 0.5
+    said = refused("select", str(run), "--step", "9", "--m", "2")
+    assert said == f"--step 9: {run} has no such step. It has 4 to 4."
+    assert "which step" in refused("select", str(run), "--m", "2")
 
 
 def test_environments_are_listed_with_what_they_are(call):
