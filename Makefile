@@ -29,6 +29,9 @@ TEST_SETUP := $(VENV)/.test-$(KEY)-$(subst $(comma),-,$(TEST_EXTRAS))
 # A benchmark prints tables, and last one line of JSON; the one for a GPU is run by hand.
 BENCHMARKS := $(filter-out benchmarks/gpu.py,$(shell grep -l __main__ benchmarks/*.py))
 
+# Tests and benchmarks load torch themselves: its idle threads must not spin on shared cores.
+export OMP_WAIT_POLICY ?= passive
+
 SHELL       := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
