@@ -64,7 +64,8 @@ def blame(kind: type[AgentRLError], doing: str) -> Iterator[None]:
         yield
     except AgentRLError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        # An author's code that calls exit() has failed like any other.
         raise kind(f"{doing}: {type(error).__name__}: {error}") from error
 
 

@@ -22,6 +22,7 @@ from agentrl.events import Listener, Played
 from agentrl.measure import Measurement, distinct, measure, refuse_if_all_broke
 from agentrl.record import Mark, episode_row
 from agentrl.render import renderer_for
+from agentrl.supply import supply
 from agentrl.weights import ModelWeights, load_policy
 from agentrl.world import check_fits, env_maker, play_of
 
@@ -65,7 +66,8 @@ def evaluate(
         raise UsageError(f"--out {out}: it holds an evaluation. Give another folder.")
     make_env = env_maker(config.env.name, config.env.options)
     env = make_env()
-    tasks = distinct(env.task_source(config.eval.split), config.eval.tasks, config.env.name)
+    source = supply(env, config.eval.split, config.env.name)
+    tasks = distinct(source, config.eval.tasks, config.env.name)
     policy = load_policy(_model(config), dtype=config.model.dtype)
     renderer = renderer_for(policy.tokenizer)
     check_fits(env, tasks[0], renderer, config.rollout, policy)

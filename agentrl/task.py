@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -42,7 +43,7 @@ class Task:
     def __post_init__(self) -> None:
         """Fill in the id and freeze what came as lists."""
         if not isinstance(self.prompt, str):
-            object.__setattr__(self, "prompt", tuple(self.prompt))
+            object.__setattr__(self, "prompt", _messages(self.prompt))
         if self.reference is not None:
             object.__setattr__(self, "reference", tuple(self.reference))
         if not self.id:
@@ -52,8 +53,14 @@ class Task:
     def hash(self) -> str:
         """Sha256 of the canonical JSON of prompt and answer: the task's identity."""
         content = {"answer": self.answer, "prompt": self.prompt}
-        text = json.dumps(content, sort_keys=True, ensure_ascii=False, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()
+        try:
+            text = _canonical(content)
+            return hashlib.sha256(text.encode()).hexdigest()
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"Task: its prompt and answer have no canonical JSON ({error}). The content is "
+                "a task's identity. Use text, numbers, lists and tables with text keys."
+            ) from error
 
     @property
     def split(self) -> str:
@@ -140,11 +147,45 @@ class ProceduralTasks:
         )
 
 
+def _messages(prompt: Any) -> tuple[Message, ...]:
+    if isinstance(prompt, Sequence) and prompt and all(map(_is_message, prompt)):
+        return tuple(prompt)
+    raise UsageError(
+        f"Task: its prompt is {repr(prompt)[:80]}. "
+        "Give text, or a list of messages with a role and content, both text."
+    )
+
+
+def _is_message(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(value.get(key), str) for key in ("role", "content")
+    )
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON does not know, the same in every process."""
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=_canonical)
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    text = str(value)
+    if re.search(r" at 0x[0-9a-f]+", text):
+        raise TypeError(f"{text[:80]} is another one in every process")
+    return text
+
+
 def _read_lines(path: Path) -> list[Task]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # Not splitlines: what a JSON string may hold unescaped, such as U+2028, ends no line.
+        lines = path.read_text(encoding="utf-8").split("\n")
     except OSError as error:
         raise UsageError(f"{path}: cannot be read. {error.strerror}. Give another file.") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not UTF-8 text (byte {error.start}). Save it so.") from error
     return [_task(path, i, line) for i, line in enumerate(lines, 1) if line.strip()]
 
 
@@ -152,7 +193,7 @@ def _task(path: Path, number: int, line: str) -> Task:
     try:
         row = json.loads(line)
         return Task(row.pop("prompt"), row.pop("answer", None), **row)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, UsageError) as error:
         raise UsageError(
             f"{path}:{number}: not a task ({error}). A line is a JSON object with "
             "`prompt` and optionally answer, id, meta, reference."

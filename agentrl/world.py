@@ -29,6 +29,7 @@ from agentrl.policy import Engine, Sampling
 from agentrl.record import RunFolder
 from agentrl.render import Renderer, renderer_for
 from agentrl.state import Standing, draw
+from agentrl.supply import supply
 from agentrl.task import Task, TaskSource
 from agentrl.tomlfile import dump_toml
 from agentrl.update import Learner
@@ -114,9 +115,10 @@ def prepare(
         _same_settings(going_on, config)
     make_env = env_maker(config.env.name, config.env.options)
     sample_env = make_env()
-    source = sample_env.task_source("train")
+    test = supply(sample_env, "test", config.env.name)
+    heldout = distinct(test, config.heldout.tasks, config.env.name)
+    source = supply(sample_env, "train", config.env.name, heldout)
     draw(source, Standing(), seed=config.train.seed, count=config.train.tasks_per_step)
-    heldout = distinct(sample_env.task_source("test"), config.heldout.tasks, config.env.name)
     policy = load_policy(config.model.name, dtype=config.model.dtype)
     renderer = renderer_for(policy.tokenizer)
     check_fits(sample_env, source[0], renderer, config.rollout, policy)

@@ -73,3 +73,44 @@ def test_a_bad_line_is_named_by_its_number(tmp_path, line):
 def test_a_missing_file_is_one_line(tmp_path):
     with pytest.raises(UsageError, match="cannot be read"):
         JsonlTasks(tmp_path / "none.jsonl")
+
+
+@pytest.mark.parametrize("prompt", [5, None, [], ["hi"], {"role": "user", "content": "hi"}])
+def test_a_prompt_that_is_neither_text_nor_messages_is_refused(prompt):
+    with pytest.raises(UsageError, match="its prompt is"):
+        Task(prompt)
+
+
+def test_a_message_without_text_is_refused():
+    with pytest.raises(UsageError, match="both text"):
+        Task([{"role": "user", "content": 5}])
+
+
+@pytest.mark.parametrize("answer", [object(), {1: 2, "a": 3}, "\ud800"])
+def test_content_without_a_lasting_identity_is_refused(answer):
+    with pytest.raises(UsageError, match="no canonical JSON"):
+        Task("q", answer)
+
+
+def test_the_order_of_a_set_does_not_change_a_tasks_identity():
+    words = [f"w{i}" for i in range(40)]
+    assert Task("q", set(words)).hash == Task("q", sorted(words)).hash
+    assert Task("q", np.int64(5)).hash == Task("q", 5).hash
+
+
+def test_characters_that_look_like_line_ends_stay_inside_a_json_line(tmp_path):
+    path = tmp_path / "tasks.jsonl"
+    path.write_text('{"prompt": "a\u2028b\x85c"}\r\n{"prompt": "d"}\n', encoding="utf-8")
+    assert [t.prompt for t in JsonlTasks(path)] == ["a\u2028b\x85c", "d"]
+
+
+def test_a_file_of_tasks_that_is_not_text_is_refused(tmp_path):
+    (tmp_path / "tasks.jsonl").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="not UTF-8"):
+        JsonlTasks(tmp_path / "tasks.jsonl")
+
+
+def test_a_wrong_prompt_in_a_file_is_told_with_its_line(tmp_path):
+    (tmp_path / "tasks.jsonl").write_text('{"prompt": 5}\n')
+    with pytest.raises(UsageError, match="jsonl:1: not a task"):
+        JsonlTasks(tmp_path / "tasks.jsonl")
