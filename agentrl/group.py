@@ -16,10 +16,14 @@ import numpy as np
 
 from agentrl.env import ToolEnv
 from agentrl.episode import Play, Seat, play
+from agentrl.errors import AgentRLError, EnvironmentFault, blame
 from agentrl.task import Task
 from agentrl.trajectory import Stop, Trajectory
 
 T = TypeVar("T")
+RECANCEL = 0.2
+"""Seconds until an episode that was told to end is told again."""
+
 OnDone = Callable[[Trajectory], None]
 
 
@@ -99,7 +103,7 @@ async def _play_cohort(
 
     async def one(seat: Seat) -> Trajectory:
         async with gate:
-            trajectory = await play(make_env(), seat, world)
+            trajectory = await _play_one(make_env, seat, world)
         if on_done is not None:
             on_done(trajectory)
         return trajectory
@@ -108,12 +112,26 @@ async def _play_cohort(
         return await _all_or_first_error([one(seat) for seat in seats])
 
 
+async def _play_one(make_env: Callable[[], ToolEnv], seat: Seat, world: Play) -> Trajectory:
+    try:
+        with blame(EnvironmentFault, "making the environment"):
+            env = make_env()
+    except AgentRLError as error:
+        world.engine.finish(seat.session)
+        stop, problem = Stop.ENV_ERROR, str(error)
+        return Trajectory(seat.task, seat.member, seat.seed, (), (), stop, problem=problem)
+    return await play(env, seat, world)
+
+
 async def _all_or_first_error(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     """Wait for all; at the first error the others are cancelled and it alone is raised."""
     tasks = [asyncio.create_task(w) for w in work]
     try:
         return list(await asyncio.gather(*tasks))
     finally:
-        for task in tasks:
-            task.cancel()
+        # Again and again: Python 3.11's wait_for loses a cancellation that comes with its result.
+        while left := [task for task in tasks if not task.done()]:
+            for task in left:
+                task.cancel()
+            await asyncio.wait(left, timeout=RECANCEL)
         await asyncio.gather(*tasks, return_exceptions=True)

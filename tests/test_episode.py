@@ -8,7 +8,7 @@ from agentrl.engines.scripted import ScriptedEngine
 from agentrl.env import ToolEnv
 from agentrl.episode import Limits, Play, Seat, play, turn_seed
 from agentrl.errors import EngineError, EnvironmentFault
-from agentrl.group import play_groups, seed_for
+from agentrl.group import _all_or_first_error, play_groups, seed_for
 from agentrl.message import Message
 from agentrl.policy import Sampling
 from agentrl.render import renderer_for
@@ -291,6 +291,40 @@ def test_one_broken_member_leaves_the_others_alone():
         assert group.rewards == [1.0, None, 1.0]
         assert group.valid == [True, False, True]
         assert group.trajectories[1].problem
+
+
+def test_an_environment_that_cannot_be_made_breaks_its_own_episode_alone():
+    made = []
+
+    def make():
+        made.append(None)
+        if len(made) in (2, 7):
+            raise RuntimeError("no room")
+        return Desk()
+
+    groups, *_ = groups_of(make, 3)
+    valid = [valid for group in groups for valid in group.valid]
+    assert valid == [True, False, True, True, True, True]
+    assert groups[0].trajectories[1].problem == "making the environment: RuntimeError: no room"
+
+
+def test_an_episode_that_overhears_its_end_is_told_again():
+    told = []
+
+    async def stubborn():
+        while len(told) < 2:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                told.append(1)
+
+    async def failing():
+        await asyncio.sleep(0)
+        raise EngineError("no")
+
+    with pytest.raises(EngineError, match="no"):
+        asyncio.run(_all_or_first_error([stubborn(), failing()]))
+    assert len(told) == 2
 
 
 def test_every_episode_has_an_environment_of_its_own():
