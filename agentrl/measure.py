@@ -114,7 +114,7 @@ def refuse_if_all_broke(groups: Sequence[Group], where: str) -> None:
     if every and all(t.stop is Stop.ENV_ERROR for t in every):
         raise RunError(
             f"{where}: the environment broke all {len(every)} episodes, each of them twice. "
-            f"The first said: {every[0].problem} Mend it and go on with --resume."
+            f"The first said: {every[0].problem.rstrip('. ')}. Mend it and go on with --resume."
         )
 
 

@@ -150,7 +150,7 @@ def _pick(text: str, module: ModuleType, attribute: str) -> type[ToolEnv]:
         raise UsageError(f"--env {text}: no environment {attribute}: {why}. {hint}")
     if len(own) != 1:
         raise UsageError(
-            f"--env {text}: {module.__name__} defines {', '.join(own) or 'no ToolEnv'}. "
+            f"--env {text}: it defines {', '.join(own) or 'no ToolEnv'}. "
             "Name one class, as in module:Class or file.py:Class."
         )
     return next(iter(own.values()))

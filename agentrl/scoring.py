@@ -15,6 +15,8 @@ from typing import Any, SupportsFloat
 from agentrl.errors import EnvironmentFault
 from agentrl.trajectory import Stop
 
+LARGEST = 1e100
+"""Magnitude of a reward; sums of squares of thousands of such are finite."""
 TOOLS = "tools"
 """Name of the part that holds what tools returned as reward."""
 
@@ -48,8 +50,11 @@ def score(stop: Stop, value: Any, tools: float, success: float) -> EpisodeEnd:
     if tools:
         parts[TOOLS] = tools
     total = sum(parts.values(), 0.0)
-    if not math.isfinite(total):
-        raise EnvironmentFault(f"reward(): its parts add up to {total}. Rewards are finite.")
+    if not abs(total) <= LARGEST:
+        raise EnvironmentFault(
+            f"reward(): its parts add up to {total:g}. Rewards are compared by their squares, "
+            f"which must be numbers still: {LARGEST:g} is the most."
+        )
     correct = parts["correct"] >= 0.5 if "correct" in parts else total >= success
     return EpisodeEnd(stop, total, parts, correct)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, TypeVar, overload
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, TypeAdapter, create_model
 
 from agentrl.errors import UsageError, blame
 
@@ -130,6 +130,10 @@ def _spec(where: str, method: Any, marked: _Marked) -> ToolSpec:
         raise UsageError(f"{where}: a tool is a plain method, not {type(method).__name__}.")
     if not _NAME.fullmatch(marked.name):
         raise UsageError(f"{where}: {marked.name!r} can't name a tool. Use letters, digits, _.")
+    if not inspect.signature(method).parameters:
+        raise UsageError(
+            f"{where}: it takes no self. A tool is a method: write `def f(self, ...)`."
+        )
     summary, described = _read_docstring(inspect.getdoc(method) or "")
     with blame(UsageError, f"{where}: no schema can be made from its hints"):
         model = _model(where, method, described)
@@ -143,6 +147,7 @@ def _model(where: str, method: FunctionType, described: Mapping[str, str]) -> ty
     fields: dict[str, Any] = {}
     for i, parameter in enumerate(list(inspect.signature(method).parameters.values())[1:]):
         _check_parameter(where, parameter, hints)
+        _check_hint(where, parameter.name, hints[parameter.name])
         default = ... if parameter.default is parameter.empty else parameter.default
         field = Field(default, alias=parameter.name, description=described.get(parameter.name))
         fields[f"a{i}"] = (hints[parameter.name], field)
@@ -167,6 +172,16 @@ def _check_parameter(where: str, parameter: inspect.Parameter, hints: Mapping[st
             f"{where}: parameter `{name}` has no type hint. The schema is made from hints. "
             f"Write `{name}: str` or whatever it is."
         )
+
+
+def _check_hint(where: str, name: str, hint: Any) -> None:
+    try:
+        TypeAdapter(hint).json_schema()
+    except PydanticUserError as error:
+        raise UsageError(
+            f"{where}: parameter `{name}` has a type hint that JSON has no schema for. "
+            "Use str, int, float, bool, Literal, lists, dicts, dataclasses or pydantic models."
+        ) from error
 
 
 def _read_docstring(text: str) -> tuple[str, dict[str, str]]:

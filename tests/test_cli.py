@@ -173,6 +173,11 @@ def test_the_exit_code_says_whose_fault_it_was(error, code, capsys):
     assert capsys.readouterr().err == f"{str(error) or 'interrupted.'}\n"
 
 
+def test_a_message_that_quotes_lines_is_one_line(capsys):
+    assert conclude(raises(UsageError("x: wrong.\n\n  Really. "))) == 2
+    assert capsys.readouterr().err == "x: wrong. Really.\n"
+
+
 def test_a_bug_passes_with_its_traceback_and_is_called_ours():
     with pytest.raises(ZeroDivisionError):
         conclude(raises(ZeroDivisionError()))

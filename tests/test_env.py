@@ -349,6 +349,7 @@ def test_correct_is_its_own_part_or_else_a_reward_of_success(worth, correct):
         math.inf,
         {"a": math.nan},
         {"a": 1e308, "b": 1e308},
+        -1e308,
         "1.0",
         {"a": None},
         {"tools": 1.0},

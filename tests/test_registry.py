@@ -96,6 +96,12 @@ def test_a_name_found_twice_is_an_error_that_names_both(world):
     assert "found twice: some_envs.paper and other_people.envs:Stone" in str(caught.value)
 
 
+def test_a_file_that_ends_the_program_is_refused(tmp_path):
+    (tmp_path / "script.py").write_text("import sys\n\nsys.exit(0)\n")
+    with pytest.raises(UsageError, match="script.py can't be imported: SystemExit"):
+        resolve(f"{tmp_path}/script.py:Env")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

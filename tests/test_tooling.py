@@ -175,7 +175,17 @@ def test_a_hint_without_a_schema_is_refused():
         def f(self, lock: threading.Event) -> str:
             """F."""
 
-    with pytest.raises(UsageError, match=r"Bad\.f: no schema can be made"):
+    with pytest.raises(UsageError, match=r"Bad\.f: parameter `lock` has a type hint that JSON"):
+        tools_of(Bad)
+
+
+def test_a_tool_without_self_is_refused():
+    class Bad:
+        @tool
+        def f() -> str:
+            """Forgotten."""
+
+    with pytest.raises(UsageError, match=r"Bad\.f: it takes no self"):
         tools_of(Bad)
 
 

@@ -134,5 +134,7 @@ def _prepare_process(verbose: bool) -> None:
 
 
 def _complain(text: str) -> None:
+    """One line, whatever it quotes."""
     sys.stdout.flush()
-    sys.stderr.write(f"{text}\n")
+    lines = (line.strip() for line in text.splitlines())
+    sys.stderr.write(f"{' '.join(line for line in lines if line)}\n")
