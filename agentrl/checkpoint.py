@@ -49,17 +49,18 @@ def save(root: Path, step: int, parts: Mapping[str, Part], *, keep: int) -> Path
     """
     root.mkdir(parents=True, exist_ok=True)
     aside, final = root / f".{name_of(step)}.{os.getpid()}", root / name_of(step)
-    shutil.rmtree(aside, ignore_errors=True)
+    _sweep(root)
     for name, part in parts.items():
         folder = aside / name
         folder.mkdir(parents=True)
         part.save(folder)
     disk.replace(aside / MANIFEST, json.dumps({"step": step, "files": _hashes(aside)}, indent=1))
     if final.exists():
-        shutil.rmtree(final)
+        final.rename(root / f".{final.name}.old")
     aside.rename(final)
     disk.sync_folder(root)
     disk.replace(root / LATEST, name_of(step) + "\n")
+    _sweep(root)
     _prune(root, keep)
     return final
 
@@ -118,6 +119,12 @@ def _hashes(folder: Path) -> dict[str, dict[str, int | str]]:
         name = path.relative_to(folder).as_posix()
         out[name] = {"bytes": path.stat().st_size, "sha256": digest}
     return out
+
+
+def _sweep(root: Path) -> None:
+    """Remove what was put aside; a process that was killed may have left some."""
+    for path in root.glob(".[0-9]*"):
+        shutil.rmtree(path)
 
 
 def _prune(root: Path, keep: int) -> None:

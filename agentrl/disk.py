@@ -1,19 +1,22 @@
 """Writing so that a crash at any moment leaves whole files.
 
 In    a path and what it should hold
-Out   whole lines appended, whole files and folders put in place by a rename
-Not   locks against a second writer (record.py refuses a folder that holds a run)
+Out   whole lines appended, whole files and folders put in place by a rename; a folder held
+Not   a hold on file systems that know none, such as some that are shared by a network
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
+
+LOCK = ".lock"
 
 
 def plain(value: Any) -> Any:
@@ -60,6 +63,22 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
         for text in file:
             if text.endswith("\n"):
                 yield json.loads(text)
+
+
+def hold(folder: Path) -> TextIO | None:
+    """Keep a folder for oneself until the returned file is closed; None: another has it.
+
+    The system lets go when the process ends, however it ends.
+    """
+    file = (folder / LOCK).open("w", encoding="utf-8")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    except OSError:
+        return file
+    return file
 
 
 def sync_folder(folder: Path) -> None:

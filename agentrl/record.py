@@ -7,12 +7,14 @@ Not   weights (checkpoint.py), nor reading a run back for people
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from agentrl import disk
 from agentrl.errors import UsageError
@@ -140,6 +142,21 @@ def check_free(out: str, name: str) -> None:
         raise UsageError(f"--out {out}: cannot be written at {there}. Give a folder that can.")
 
 
+def hold(folder: RunFolder) -> TextIO:
+    """Keep a run for this process until the returned file is closed.
+
+    Raises:
+        UsageError: another process is writing it.
+    """
+    held = disk.hold(folder.path)
+    if held is None:
+        raise UsageError(
+            f"{folder.path}: another process is writing this run. Two would spoil it. "
+            "Wait for it, or give another --name."
+        )
+    return held
+
+
 def create(out: str, name: str, prefix: str) -> RunFolder:
     """Make a new run's folder; with no name, the first free `prefix-NNN`.
 
@@ -150,7 +167,7 @@ def create(out: str, name: str, prefix: str) -> RunFolder:
     try:
         root.mkdir(parents=True, exist_ok=True)
         path = root / name if name else _free(root, prefix)
-        check_free(out, path.name)
+        check_free(out, name)
         path.mkdir(parents=True, exist_ok=True)
         probe = path / f".write.{os.getpid()}"
         probe.touch()
@@ -178,6 +195,10 @@ def _by_age(root: Path) -> list[Path]:
 
 
 def _free(root: Path, prefix: str) -> Path:
-    taken = {p.name for p in root.iterdir()}
-    number = next(i for i in range(1, len(taken) + 2) if f"{prefix}-{i:03d}" not in taken)
-    return root / f"{prefix}-{number:03d}"
+    """Making the folder is what takes the number: of two processes one gets it."""
+    for number in itertools.count(1):
+        path = root / f"{prefix}-{number:03d}"
+        with suppress(FileExistsError):
+            path.mkdir()
+            return path
+    raise AssertionError("numbers do not end")

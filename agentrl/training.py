@@ -25,7 +25,7 @@ from agentrl.measure import measure, refuse_if_all_broke
 from agentrl.metrics import step_row
 from agentrl.state import draw
 from agentrl.update import UpdateReport
-from agentrl.world import World, prepare, recorded
+from agentrl.world import World, note, prepare, recorded
 
 Relabel = Callable[[int, Group], Group]
 STEP_PHASES = ("rollout", "select", "update", "sync")
@@ -269,6 +269,7 @@ async def _finish(world: World, clock: Clock) -> None:
 
 def _save(world: World, clock: Clock) -> None:
     clock.mark()
+    note(world)
     keep = world.config.train.keep_checkpoints
     checkpoint.save(world.folder.checkpoints, world.standing.step, world.parts, keep=keep)
 

@@ -11,7 +11,7 @@ import platform
 import shlex
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -58,6 +58,8 @@ class World:
 
     config: TrainConfig
     folder: RunFolder
+    held: ExitStack
+    """Open as long as the folder is this process's own."""
     make_env: Callable[[], ToolEnv]
     source: TaskSource
     heldout: Sequence[Task]
@@ -108,11 +110,26 @@ def prepare(
     listeners: Sequence[Listener],
 ) -> World:
     """Make a run's parts; the folder is made last, when all else is known to work."""
+    with ExitStack() as held:
+        world = _prepare(config, resume, origin, command, listeners, held)
+        world.held = held.pop_all()
+    return world
+
+
+def _prepare(
+    config: TrainConfig,
+    resume: str | None,
+    origin: Mapping[str, str],
+    command: Sequence[str],
+    listeners: Sequence[Listener],
+    held: ExitStack,
+) -> World:
     going_on = None if resume is None else record.locate(resume, config.run.out)
     if going_on is None:
         record.check_free(config.run.out, config.run.name)
     else:
         _same_settings(going_on, config)
+        held.enter_context(record.hold(going_on))
     make_env = env_maker(config.env.name, config.env.options)
     sample_env = make_env()
     test = supply(sample_env, "test", config.env.name)
@@ -130,9 +147,12 @@ def prepare(
     )
     standing = Standing()
     folder = going_on or record.create(config.run.out, config.run.name, _prefix(config.env.name))
+    if going_on is None:
+        held.enter_context(record.hold(folder))
     world = World(
         config=config,
         folder=folder,
+        held=held,
         make_env=make_env,
         source=source,
         heldout=heldout,
@@ -193,14 +213,16 @@ def check_fits(
 def recorded(world: World) -> Iterator[dict[str, Any]]:
     """Keep run.json true: running inside the block, then how it ended."""
     outcome: dict[str, Any] = {"status": "failed"}
-    _write(world, "running")
+    note(world)
     try:
         yield outcome
     finally:
-        _write(world, outcome["status"])
+        note(world, outcome["status"])
+        world.held.close()
 
 
-def _write(world: World, status: str) -> None:
+def note(world: World, status: str = "running") -> None:
+    """Bring run.json up to date."""
     ended = None if status == "running" else _now()
     measured = world.measured
     heldout = dict(world.facts["heldout"])
@@ -242,16 +264,17 @@ def _facts(config: TrainConfig, engine: Engine, command: Sequence[str]) -> dict[
 def _restore(world: World) -> None:
     folder = checkpoint.find(world.folder.checkpoints)
     checkpoint.load(folder, world.parts)
-    world.folder.forget_after(world.standing.step)
-    world.first_step = world.standing.step + 1
-    before = world.folder.read_run()
-    world.facts["started"] = before["started"]
-    world.facts["heldout"] = {**before["heldout"], "after": None}
-    if world.config.train.steps < world.first_step:
+    before, steps = world.folder.read_run(), world.config.train.steps
+    # A run that ended between its last step and its last measurement still has that to do.
+    if steps < world.standing.step or (steps == world.standing.step and before["status"] == "done"):
         raise UsageError(
             f"{world.folder.path}: it has done {world.standing.step} steps. "
-            f"--steps {world.config.train.steps} asks for no more. Raise it."
+            f"--steps {steps} asks for no more. Raise it."
         )
+    world.folder.forget_after(world.standing.step)
+    world.first_step = world.standing.step + 1
+    world.facts["started"] = before["started"]
+    world.facts["heldout"] = {**before["heldout"], "after": None}
 
 
 def _same_settings(folder: RunFolder, config: TrainConfig) -> None:

@@ -84,3 +84,14 @@ def test_a_step_that_was_not_kept_is_named_with_those_that_were(tmp_path):
     checkpoint.save(tmp_path, 4, {"a": Number(1)}, keep=1)
     with pytest.raises(UsageError, match=r"step 9\. It has 000004"):
         checkpoint.find(tmp_path, 9)
+
+
+def test_what_a_killed_process_left_is_swept_away(tmp_path):
+    (tmp_path / ".000002.99999" / "a").mkdir(parents=True)
+    (tmp_path / ".000001.old").mkdir()
+    checkpoint.save(tmp_path, 3, {"a": Number(1)}, keep=2)
+    checkpoint.save(tmp_path, 3, {"a": Number(2)}, keep=2)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["000003", "latest"]
+    part = {"a": Number(0)}
+    checkpoint.load(checkpoint.find(tmp_path), part)
+    assert part["a"].value == 2

@@ -57,6 +57,19 @@ def test_runs_without_a_name_get_the_next_free_number(tmp_path):
     assert names == ["tool_math-001", "tool_math-002", "tool_math-003"]
 
 
+def test_a_number_that_another_process_took_is_passed_over(tmp_path):
+    (tmp_path / "tool_math-001").mkdir()
+    (tmp_path / "tool_math-002").touch()
+    assert record.create(str(tmp_path), "", "tool_math").path.name == "tool_math-003"
+
+
+def test_a_run_has_one_writer_at_a_time(tmp_path):
+    folder = record.create(str(tmp_path), "run", "x")
+    with record.hold(folder), pytest.raises(UsageError, match="another process is writing"):
+        record.hold(folder)
+    record.hold(folder).close()
+
+
 def test_an_out_that_cannot_be_a_folder_is_one_line_and_leaves_nothing(tmp_path):
     (tmp_path / "file").write_text("x")
     for refuse in (

@@ -98,7 +98,7 @@ def test_a_name_found_twice_is_an_error_that_names_both(world):
 
 def test_a_file_that_ends_the_program_is_refused(tmp_path):
     (tmp_path / "script.py").write_text("import sys\n\nsys.exit(0)\n")
-    with pytest.raises(UsageError, match="script.py can't be imported: SystemExit"):
+    with pytest.raises(UsageError, match=r"script\.py can't be imported: SystemExit"):
         resolve(f"{tmp_path}/script.py:Env")
 
 

@@ -158,6 +158,64 @@ def test_a_resumed_run_is_the_unbroken_run(tmp_path, environment):
     assert len(list(disk.rows(tmp_path / "broken" / "metrics.jsonl"))) == 4
 
 
+def test_a_run_that_was_killed_goes_on_with_what_it_had_measured(tmp_path, environment):
+    class Killed(BaseException):
+        """Stands for a process that is gone: nothing is caught, nothing tidied."""
+
+    def die(event):
+        if isinstance(event, Stepped):
+            raise Killed
+
+    config = settings(tmp_path, environment("Lengths"), run={"name": "run"})
+    with pytest.raises(Killed):
+        train(config, listeners=[die])
+    facts = json.loads((tmp_path / "run" / "run.json").read_text())
+    (tmp_path / "run" / "run.json").write_text(json.dumps({**facts, "status": "running"}))
+    summary = train(config, resume="run")
+    assert (summary.status, summary.before is None) == ("done", False)
+
+
+def test_a_run_that_ended_before_its_last_measurement_makes_it_up(tmp_path, environment):
+    config = settings(
+        tmp_path, environment("Lengths"), train={"save_every": 1}, run={"name": "run"}
+    )
+    done = train(config)
+    file = tmp_path / "run" / "run.json"
+    facts = json.loads(file.read_text())
+    facts["heldout"]["after"] = None
+    file.write_text(json.dumps({**facts, "status": "running"}))
+    assert train(config, resume="run").after == done.after
+    assert json.loads(file.read_text())["status"] == "done"
+    with pytest.raises(UsageError, match="asks for no more"):
+        train(config, resume="run")
+
+
+def test_a_resumed_run_that_asks_for_too_little_loses_nothing(tmp_path, environment):
+    config = settings(tmp_path, environment("Lengths"), run={"name": "run"})
+    train(config)
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "run").rglob("*.jsonl")}
+    with pytest.raises(UsageError, match="asks for no more"):
+        train(
+            config.model_copy(update={"train": config.train.model_copy(update={"steps": 1})}),
+            resume="run",
+        )
+    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "run").rglob("*.jsonl")} == before
+
+
+def test_two_processes_never_write_one_run(tmp_path, environment):
+    config = settings(tmp_path, environment("Lengths"), run={"name": "run"})
+    refused = []
+
+    def again(event):
+        if isinstance(event, Stepped) and not refused:
+            with pytest.raises(UsageError, match="another process is writing") as caught:
+                train(config, resume="run")
+            refused.append(caught.value)
+
+    assert train(config, listeners=[again]).status == "done"
+    assert refused
+
+
 def test_a_resumed_run_keeps_its_settings(tmp_path, environment):
     train(settings(tmp_path, environment("Lengths")))
     before = (tmp_path / "run" / "run.json").read_bytes()
