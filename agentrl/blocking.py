@@ -34,7 +34,7 @@ class PrivateLoop:
         self._finalizer()
 
 
-def refuse_running_loop(name: str) -> None:
+def refuse_running_loop(name: str, instead: str) -> None:
     """UsageError where the caller is inside an event loop already."""
     try:
         asyncio.get_running_loop()
@@ -42,5 +42,5 @@ def refuse_running_loop(name: str) -> None:
         return
     raise UsageError(
         f"{name}: called inside a running event loop, which it would block. "
-        f"Write `await env.a{name}(...)` there."
+        f"Write `{instead}` there."
     )

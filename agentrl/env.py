@@ -196,12 +196,12 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[list[Message], dict[str, Any]]:
         """`areset` for callers without an event loop."""
-        refuse_running_loop("reset")
+        refuse_running_loop("reset", "await env.areset(...)")
         return self._private_loop().wait(self.areset(seed=seed, options=options))
 
     def step(self, action: str | AssistantTurn) -> StepResult:
         """`astep` for callers without an event loop."""
-        refuse_running_loop("step")
+        refuse_running_loop("step", "await env.astep(...)")
         return self._private_loop().wait(self.astep(action))
 
     def close(self) -> None:

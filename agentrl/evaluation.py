@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agentrl import checkpoint, disk, record
+from agentrl.blocking import refuse_running_loop
 from agentrl.config import EvalConfig
 from agentrl.engines import build
 from agentrl.errors import UsageError
@@ -61,9 +62,12 @@ def evaluate(
     Raises:
         UsageError: a setting is wrong, or the folder holds an evaluation already.
     """
+    refuse_running_loop("evaluate", "await asyncio.to_thread(agentrl.evaluate, config)")
     out = Path(config.out) if config.out else None
     if out is not None and (out / "summary.json").exists():
         raise UsageError(f"--out {out}: it holds an evaluation. Give another folder.")
+    if out is not None:
+        record.check_free(config.out, "")
     make_env = env_maker(config.env.name, config.env.options)
     env = make_env()
     source = supply(env, config.eval.split, config.env.name)

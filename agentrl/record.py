@@ -132,6 +132,8 @@ def check_free(out: str, name: str) -> None:
         UsageError: with what to do instead.
     """
     root = Path(out)
+    if name and (name in (".", "..") or Path(name).name != name):
+        raise UsageError(f"--name {name}: a name is one folder, not a path. Put the rest in --out.")
     if name and (root / name / "run.json").exists():
         raise UsageError(
             f"{root / name}: it holds a run. It would be overwritten. "

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentrl import checkpoint
+from agentrl.blocking import refuse_running_loop
 from agentrl.chosen import Chosen, choose, samples
 from agentrl.config import TrainConfig
 from agentrl.events import Listener, Measured, Played, Started, Stepped, Warned
@@ -106,6 +107,7 @@ def train(
         UsageError: a setting is wrong; nothing was written.
         RunError: the run cannot go on; what it had is kept.
     """
+    refuse_running_loop("train", "await asyncio.to_thread(agentrl.train, config)")
     world = prepare(config, resume, origin or {}, command, listeners)
     with listening() as interrupt, recorded(world) as outcome:
         summary = asyncio.run(_run(world, interrupt, relabel or _as_played))

@@ -1,7 +1,9 @@
+import asyncio
 import json
 import os
 import signal
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -202,18 +204,28 @@ def test_a_resumed_run_that_asks_for_too_little_loses_nothing(tmp_path, environm
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "run").rglob("*.jsonl")} == before
 
 
+def test_inside_an_event_loop_a_run_is_refused_and_nothing_is_written(tmp_path, environment):
+    config = settings(tmp_path, environment("Lengths"), run={"name": "run"})
+
+    async def notebook():
+        return train(config)
+
+    with pytest.raises(UsageError, match=r"await asyncio\.to_thread\(agentrl\.train"):
+        asyncio.run(notebook())
+    assert not (tmp_path / "run").exists()
+
+
 def test_two_processes_never_write_one_run(tmp_path, environment):
     config = settings(tmp_path, environment("Lengths"), run={"name": "run"})
     refused = []
 
     def again(event):
         if isinstance(event, Stepped) and not refused:
-            with pytest.raises(UsageError, match="another process is writing") as caught:
-                train(config, resume="run")
-            refused.append(caught.value)
+            with ThreadPoolExecutor(1) as pool:
+                refused.append(pool.submit(train, config, resume="run").exception())
 
     assert train(config, listeners=[again]).status == "done"
-    assert refused
+    assert "another process is writing" in str(refused[0])
 
 
 def test_a_resumed_run_keeps_its_settings(tmp_path, environment):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -124,7 +125,8 @@ def _outcome(summary: RunSummary) -> str:
         lines.append(f"held-out {interval(summary.before)} -> {interval(summary.after)}")
     spent = [f"{name} {duration(s)}" for name, s in summary.seconds.items()]
     lines.append(f"time {' · '.join(spent)}")
-    nexts = f"agentrl eval --run {summary.path}"
+    path = shlex.quote(summary.path)
+    nexts = f"agentrl eval --run {path}"
     if summary.status == "stopped":
-        nexts = f"agentrl train --resume {summary.path}"
+        nexts = f"agentrl train --resume {path}"
     return "\n".join([*lines, f"next: {nexts}"])
