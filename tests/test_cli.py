@@ -202,6 +202,8 @@ def test_an_interrupt_ends_with_130(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A suite that a shell runs in the background inherits an ignored SIGINT.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     # Opening a pipe waits for its reader, so from here on the process is at work.
     with pipe.open("w"):
