@@ -1,4 +1,4 @@
-"""Does down-sampling pay? Six ways of training at equal wall time, interleaved.
+"""Does down-sampling pay? Five ways of training at equal wall time, interleaved.
 
     python benchmarks/headline.py [--seeds 0 1 2] [--seconds 48] [--slice 6]
 
@@ -37,7 +37,6 @@ ARMS: Mapping[str, Mapping[str, Any]] = {
     "GRPO(m,m)": {"select": {"n": M, "m": M, "rule": "all"}},
     "random m of n": {"select": {"n": N, "m": M, "rule": "random"}},
     "PODS(n,m)": {"select": {"n": N, "m": M}},
-    "PODS(n,m), budget": {"select": {"n": N, "m": M, "token_budget": 2500}},
 }
 PEER = "GRPO(n,n)"
 
