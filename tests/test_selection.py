@@ -457,9 +457,10 @@ def test_auto_falls_back_to_cheaper_rows_of_the_same_q_where_the_budget_binds():
         assert selection.report.method == "unbudgeted optimum fits"
 
 
-def test_a_budget_that_binds_is_refused_with_the_number_that_would_do():
-    with pytest.raises(UsageError, match=r"--token-budget 10: .*keeps 30 tokens.*20 too many"):
-        select([0.0, 1.0], [10, 20], m=2, token_budget=10)
+def test_a_budget_that_binds_is_kept_to_and_never_refused():
+    report = select([0.0, 1.0, 1.0], [10, 20, 30], m=3, token_budget=40).report
+    assert report.tokens_kept == 30
+    assert select([0.0, 1.0], [10, 20], m=2, token_budget=10).indices == ()
 
 
 # --- what the caller gets wrong

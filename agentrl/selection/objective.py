@@ -12,19 +12,28 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Rewards = Sequence[float] | Floats
+
 EPSILONS = 16 * float(np.finfo(np.float64).eps)
 """Rewards that lie closer than this, relative to the largest, differ by rounding only."""
 
+TIE = 1e-12
+"""Two Q this close, relative to the larger, are equal."""
 
-def is_flat(rewards: Sequence[float]) -> bool:
+
+def is_flat(rewards: Rewards) -> bool:
     """Whether the rewards hold no contrast; fewer than two never do."""
     if len(rewards) < 2:
         return True
-    lowest, highest = min(rewards), max(rewards)
+    values = np.asarray(rewards, dtype=np.float64)
+    lowest, highest = float(values.min()), float(values.max())
     return highest - lowest <= EPSILONS * max(abs(lowest), abs(highest))
 
 
-def centred(rewards: Sequence[float]) -> NDArray[np.float64]:
+def centred(rewards: Rewards) -> Floats:
     """Rewards in ascending order, less the middle one.
 
     The middle one is one of them, so that the difference of two large rewards that
@@ -34,14 +43,15 @@ def centred(rewards: Sequence[float]) -> NDArray[np.float64]:
     return ranked - ranked[(ranked.size - 1) // 2] if ranked.size else ranked
 
 
-def q(rewards: Sequence[float]) -> float:
+def q(rewards: Rewards) -> float:
     """Sum of squared deviations from the mean; 0 for a flat set, whose rest is rounding."""
-    if is_flat(rewards):
+    ranked = np.asarray(rewards, dtype=np.float64)
+    if is_flat(ranked):
         return 0.0
-    values = centred(rewards)
+    values = centred(ranked)
     return float(np.square(values - values.mean()).sum())
 
 
-def spread(rewards: Sequence[float]) -> float:
+def spread(rewards: Rewards) -> float:
     """Population variance."""
     return q(rewards) / len(rewards) if len(rewards) else 0.0

@@ -1,6 +1,6 @@
 """Pool: the rows of one group that may be kept, in rows of the caller's lists.
 
-In    rewards, tokens, group labels and validity, one each a row, as the caller has them
+In    rewards, tokens, costs, group labels and validity, one each a row, as the caller has them
 Out   a pool for each group in order of first appearance, and why other rows are out
 Not   positions within groups of a fixed size: only labels say what belongs together
 """
@@ -12,42 +12,55 @@ import math
 import operator
 import reprlib
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from agentrl.errors import UsageError
+from agentrl.selection.objective import Floats, Ints, Mask, Rewards, is_flat
 
 LARGEST = 1e150
 """Beyond this the square of a reward overflows."""
 
+MOST = 2**53
+"""Beyond this a count is no exact float."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """One group without the rows that cannot be compared."""
+    """One group without the rows that cannot be compared: by reward, cost, tokens, row."""
 
     label: Hashable
     """What the caller calls the group; 0 where no labels were given."""
     of: int
     """Rows of the group, unusable ones included."""
-    rows: tuple[int, ...]
-    """Usable rows, ascending, as positions in the caller's lists."""
-    rewards: tuple[float, ...]
+    rows: Ints
+    """Usable rows, as positions in the caller's lists."""
+    rewards: Floats
+    """One per usable row, ascending."""
+    tokens: Ints
     """One per usable row."""
-    tokens: tuple[int, ...]
-    """One per usable row."""
-    draw: tuple[int, ...]
-    """A seeded random order of the positions in `rows`."""
+    costs: Ints
+    """What each usable row counts against a budget."""
+    key: tuple[int, ...]
+    """Seed of all that is drawn for this group."""
+    flat: bool
+    """Whether the rewards hold no contrast."""
 
-    def rewards_of(self, positions: Iterable[int]) -> list[float]:
-        """Rewards of some of the usable rows."""
-        return [self.rewards[position] for position in positions]
+    def __len__(self) -> int:
+        """Usable rows."""
+        return self.rows.size
 
-    def cost(self, positions: Iterable[int]) -> int:
-        """Tokens of some of the usable rows."""
-        return sum(self.tokens[position] for position in positions)
+    def generator(self) -> np.random.Generator:
+        """Randomness that is the same at every call."""
+        return np.random.default_rng(self.key)
+
+    def draw(self) -> list[int]:
+        """A seeded random order of the positions."""
+        order: list[int] = self.generator().permutation(len(self)).tolist()
+        return order
 
 
 def read(
@@ -56,26 +69,35 @@ def read(
     groups: Iterable[Hashable] | None,
     valid: Iterable[bool] | None,
     seed: int,
+    costs: Iterable[int] | None = None,
 ) -> tuple[tuple[Pool, ...], dict[int, str]]:
     """Pools, and for every row in none of them the reason."""
-    scores = [number(r, f"rewards[{i}]") for i, r in enumerate(listed(rewards, "rewards"))]
+    scores = _scores(listed(rewards, "rewards"))
     size = len(scores)
-    costs = _column(tokens, "tokens", size)
-    usable = [_flag(v, i) for i, v in enumerate(_column(valid, "valid", size, True))]
-    members = _members(_column(groups, "groups", size, 0))
+    forwarded = _column(tokens, "tokens", size)
+    # None becomes NaN; adding 0 makes a negative zero positive.
+    values = np.array(scores, dtype=np.float64) + 0.0
+    usable = _flags(valid, size)
     excluded = {
-        row: why
-        for row in range(size)
-        if (why := unusable(scores[row]) if usable[row] else "marked invalid")
+        row: unusable(scores[row]) if usable[row] else "marked invalid"
+        for row in np.flatnonzero(~(usable & (np.abs(values) <= LARGEST))).tolist()
     }
+    usable[list(excluded)] = False
+    lengths = _counts(forwarded, "tokens", usable)
+    prices = lengths if costs is None else _counts(_column(costs, "costs", size), "costs", usable)
+    labels, codes = _codes(groups, size)
+    keys = [prices, values] if costs is None else [lengths, prices, values]
+    order = np.lexsort((*keys, codes) if len(labels) > 1 else keys)
+    order = order[usable[order]]
+    ends = np.cumsum(np.bincount(codes[order], minlength=len(labels)))
+    of = np.bincount(codes, minlength=len(labels)).tolist()
     twins: Counter[bytes] = Counter()
     pools = []
-    for label, every in members.items():
-        rows = tuple(row for row in every if row not in excluded)
-        kept_scores = tuple(float(scores[row] or 0.0) for row in rows)
-        kept_costs = tuple(_count(costs[row], f"tokens[{row}]") for row in rows)
-        draw = _draw(kept_scores, kept_costs, seed, twins)
-        pools.append(Pool(label, len(every), rows, kept_scores, kept_costs, draw))
+    for code, rows in enumerate(np.split(order, ends[:-1]) if labels else ()):
+        own, cost = values[rows], prices[rows]
+        key = _key(own, cost, lengths[rows], seed, twins)
+        pool = Pool(labels[code], of[code], rows, own, lengths[rows], cost, key, is_flat(own))
+        pools.append(pool)
     return tuple(pools), excluded
 
 
@@ -115,14 +137,29 @@ def listed(values: Any, where: str) -> list[Any]:
         ) from None
 
 
-def _column(values: Any, where: str, size: int, default: Any = None) -> list[Any]:
-    """One value a row; the default for each where the caller gave none."""
-    if values is None and default is not None:
-        return [default] * size
+def _scores(values: list[Any]) -> list[float | None]:
+    """Rewards as floats."""
+    if set(map(type, values)) == {float}:
+        return values
+    return [number(value, f"rewards[{row}]") for row, value in enumerate(values)]
+
+
+def _column(values: Any, where: str, size: int) -> list[Any]:
+    """One value a row."""
     column = listed(values, where)
     if len(column) != size:
         raise UsageError(f"{where}: {len(column)} values for {size} rewards. Give one a row.")
     return column
+
+
+def _flags(valid: Any, size: int) -> Mask:
+    """Validities as bools."""
+    if valid is None:
+        return np.ones(size, dtype=np.bool_)
+    flags = _column(valid, "valid", size)
+    if not set(map(type, flags)) <= {bool}:
+        flags = [_flag(flag, row) for row, flag in enumerate(flags)]
+    return np.array(flags, dtype=np.bool_)
 
 
 def _flag(value: Any, row: int) -> bool:
@@ -132,6 +169,16 @@ def _flag(value: Any, row: int) -> bool:
     raise UsageError(f"valid[{row}]: {reprlib.repr(value)} is neither True nor False.")
 
 
+def _counts(values: list[Any], where: str, usable: Mask) -> Ints:
+    """Numbers of tokens; those of rows that are out do not matter and count 0."""
+    if set(map(type, values)) == {int} and min(values) >= 0 and max(values) <= MOST:
+        return np.array(values, dtype=np.int64)
+    counts = np.zeros(len(values), dtype=np.int64)
+    for row in np.flatnonzero(usable).tolist():
+        counts[row] = _count(values[row], f"{where}[{row}]")
+    return counts
+
+
 def _count(value: Any, where: str) -> int:
     """A number of tokens; 12.0 is one, 12.5 is none."""
     whole = isinstance(value, float) and value.is_integer()
@@ -139,39 +186,41 @@ def _count(value: Any, where: str) -> int:
         count = int(value) if whole else operator.index(value)
     except TypeError:
         count = -1
-    if count >= 0:
+    if 0 <= count <= MOST:
         return count
     raise UsageError(
         f"{where}: {reprlib.repr(value)} is not a number of tokens. "
-        "Give a whole number of at least 0."
+        f"Give a whole number of at least 0{' and at most 2**53' if count > MOST else ''}."
     )
 
 
-def _members(labels: Sequence[Any]) -> dict[Hashable, list[int]]:
-    """Rows of each label, labels in order of first appearance."""
-    members: dict[Hashable, list[int]] = {}
-    for row, label in enumerate(labels):
+def _codes(groups: Iterable[Hashable] | None, size: int) -> tuple[list[Hashable], Ints]:
+    """Different labels in order of first appearance, and which one each row has."""
+    if groups is None:
+        return [0] * min(size, 1), np.zeros(size, dtype=np.int64)
+    places: dict[Hashable, int] = {}
+    codes = []
+    for row, label in enumerate(_column(groups, "groups", size)):
         try:
-            members.setdefault(label, []).append(row)
+            codes.append(places.setdefault(label, len(places)))
         except TypeError:
             raise UsageError(
                 f"groups[{row}]: {reprlib.repr(label)} cannot be a label. "
                 "Give a text, a number or a tuple."
             ) from None
-    return members
+    return list(places), np.array(codes, dtype=np.int64)
 
 
-def _draw(
-    rewards: Sequence[float], tokens: Sequence[int], seed: int, twins: Counter[bytes]
+def _key(
+    rewards: Rewards, costs: Ints, tokens: Ints, seed: int, twins: Counter[bytes]
 ) -> tuple[int, ...]:
-    """A random order that follows the content of the rows, not where they stand.
+    """A seed that follows the content of the rows, not where they stand.
 
     Rows in another order, or among other groups, draw the same rewards and tokens.
     Groups with equal content differ by how many came before, lest they draw alike.
     """
-    ranked = sorted(range(len(rewards)), key=lambda i: (rewards[i], tokens[i], i))
-    content = repr([(rewards[i] + 0.0, tokens[i]) for i in ranked]).encode()
-    key = hashlib.blake2b(content, digest_size=16).digest()
-    generator = np.random.default_rng([seed, twins[key], int.from_bytes(key)])
-    twins[key] += 1
-    return tuple(ranked[i] for i in generator.permutation(len(ranked)).tolist())
+    content = b"".join(np.asarray(column).tobytes() for column in (rewards, costs, tokens))
+    digest = hashlib.blake2b(content, digest_size=16).digest()
+    before = twins[digest]
+    twins[digest] += 1
+    return (seed, before, int.from_bytes(digest))

@@ -1,7 +1,8 @@
 """Nested ranking: the order in which rows join a best choice.
 
 In    rewards of one group, and which rows to prefer among equals
-Out   positions; the first m of them have the largest Q of any m, for every m at once
+Out   positions; the first m of them have the largest Q of any m, for every m at once;
+      for one m alone, how many of the lowest that is
 Not   token budgets: a prefix is best by number of rows only
 
 Take the end of the sorted rewards that lies farther from the mean of those taken so
@@ -14,6 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+
+import numpy as np
+
+from agentrl.selection.objective import TIE, Floats, Ints
 
 
 def nested(rewards: Sequence[float], order: Sequence[int]) -> Iterator[int]:
@@ -37,6 +42,26 @@ def nested(rewards: Sequence[float], order: Sequence[int]) -> Iterator[int]:
         count, total = count + 1, total + values[end]
         if not classes[end]:
             low, high = (low, high - 1) if upper else (low + 1, high)
+
+
+def cuts(ranked: Floats, m: int) -> tuple[Ints, float]:
+    """How many of the lowest may be in a best choice of m, and the Q of that choice.
+
+    The others are the highest. Rewards come ascending, less a middle one.
+    """
+    lows, highs = _running(ranked[:m]), _running(ranked[::-1][:m])[:, ::-1]
+    total, squares = lows + highs
+    worth = squares - np.square(total) / m
+    best = float(worth.max())
+    return np.flatnonzero(worth >= best * (1 - TIE)), best
+
+
+def _running(values: Floats) -> Floats:
+    """Sums and sums of squares of the first 0, 1, 2, ... values."""
+    rows = np.zeros((2, values.size + 1))
+    np.cumsum(values, out=rows[0, 1:])
+    np.cumsum(np.square(values), out=rows[1, 1:])
+    return rows
 
 
 def _classes(rewards: Sequence[float], order: Sequence[int]) -> tuple[list[float], list[list[int]]]:

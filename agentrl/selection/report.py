@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
+SHORT = 0.7
+"""A length ratio below this is worth a warning."""
+
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
@@ -37,6 +40,8 @@ class GroupReport:
     """Tokens of the usable rows."""
     tokens_kept: int
     """Tokens of the kept rows."""
+    note: str = ""
+    """What was asked for this group and could not be done; empty if nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +61,15 @@ class Report:
     gap: float
     """Share of the bound that was not reached: 1 - q_kept / upper_bound."""
     price: float
-    """What a token costs under the budget, in squared reward; 0 where no budget binds."""
+    """Squared reward that a token more would bring; 0 where no budget binds."""
     tokens_kept: int
     """Tokens of the kept rows."""
     tokens_all: int
     """Tokens of all usable rows."""
+    cost_kept: int
+    """What the kept rows count against the budget: their tokens, unless other costs were given."""
+    length_ratio: float
+    """Tokens of the kept rows, over those of as many average rows of their groups and rewards."""
     kept: int
     """Kept rows."""
     of: int
@@ -74,6 +83,11 @@ class Report:
     def flat(self) -> int:
         """Groups without contrast."""
         return sum(group.flat for group in self.groups.values())
+
+    @property
+    def shorter(self) -> bool:
+        """Whether the kept rows are so much shorter than their like that length is rewarded."""
+        return self.length_ratio < SHORT
 
     @property
     def spread_all(self) -> float:

@@ -2,13 +2,15 @@
 
 In    a pool with spread, m, and which rows to prefer among equals
 Out   positions in the pool, at most m of them, or all for the rule `all`
-Not   flat groups, which no rule sees, and not token budgets
+Not   flat groups, which no rule sees, and not what fits a token budget
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
+
+import numpy as np
 
 from agentrl.selection.pool import Pool
 from agentrl.selection.ranking import nested
@@ -19,42 +21,46 @@ Rule = Callable[[Pool, int, Sequence[int]], list[int]]
 
 def drawn(pool: Pool) -> Sequence[int]:
     """Equal rewards are taken at random, which keeps the choice free of other aims."""
-    return pool.draw
+    return pool.draw()
 
 
 def cheapest(pool: Pool) -> Sequence[int]:
-    """Equal rewards are taken by fewer tokens, then by lower row."""
-    return sorted(range(len(pool.rows)), key=lambda position: pool.tokens[position])
+    """Equal rewards are taken by lower cost, then by lower row."""
+    order: list[int] = np.lexsort((pool.rows, pool.tokens, pool.costs)).tolist()
+    return order
 
 
 def max_variance(pool: Pool, m: int, order: Sequence[int]) -> list[int]:
     """The m rewards that lie farthest apart: the largest Q."""
-    return list(islice(nested(pool.rewards, order), m))
+    return list(islice(nested(pool.rewards.tolist(), order), m))
 
 
 def everything(pool: Pool, m: int, order: Sequence[int]) -> list[int]:
-    """Every row, whatever m: plain GRPO."""
-    return list(order)
+    """Every row, whatever m, in the caller's order: plain GRPO."""
+    return first(pool, len(pool), order)
 
 
 def random(pool: Pool, m: int, order: Sequence[int]) -> list[int]:
     """Any m."""
-    return list(pool.draw[:m])
+    return pool.draw()[:m]
 
 
 def max_reward(pool: Pool, m: int, order: Sequence[int]) -> list[int]:
     """The m highest rewards."""
-    return sorted(order, key=lambda position: -pool.rewards[position])[:m]
+    rewards = pool.rewards.tolist()
+    return sorted(order, key=lambda position: -rewards[position])[:m]
 
 
 def first(pool: Pool, m: int, order: Sequence[int]) -> list[int]:
     """The m that were given first."""
-    return list(range(len(pool.rows)))[:m]
+    places: list[int] = np.argsort(pool.rows).tolist()
+    return places[:m]
 
 
 def percentile(pool: Pool, m: int, order: Sequence[int]) -> list[int]:
     """Evenly spaced ranks of the sorted rewards, both ends included; the middle if m is 1."""
-    ranked = sorted(order, key=lambda position: pool.rewards[position])
+    rewards = pool.rewards.tolist()
+    ranked = sorted(order, key=lambda position: rewards[position])
     last, gaps = len(ranked) - 1, m - 1
     if m > last:
         return ranked
@@ -71,10 +77,3 @@ RULES: dict[str, Rule] = {
     "first": first,
     "percentile": percentile,
 }
-
-WITHIN: dict[str, tuple[Order, ...]] = {
-    "auto": (drawn, cheapest),
-    "random": (drawn,),
-    "cheapest": (cheapest,),
-}
-"""Orders among equal rewards; a later one is for where a token budget refuses those before."""

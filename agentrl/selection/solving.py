@@ -1,97 +1,128 @@
 """Choice: the kept rows of every group, with a bound on what was possible.
 
-In    pools, a rule, m, the order among equals, and perhaps a token budget
+In    pools and a question
 Out   positions for each pool, the method, the bound on Q and the price of a token
-Not   a best choice under a budget that binds: that is refused, never approximated
+Not   competition where there is none: what is best without a budget is kept where it fits
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
-from agentrl.errors import UsageError
-from agentrl.selection.objective import is_flat, q
+import numpy as np
+
+from agentrl.selection import realised
+from agentrl.selection.budgeted import budgeted
+from agentrl.selection.ladder import by_cost, ladder
+from agentrl.selection.objective import Floats, q
 from agentrl.selection.pool import Pool
-from agentrl.selection.rules import RULES, WITHIN, Order, max_variance
+from agentrl.selection.question import OPTIMAL, Choice, Question
+from agentrl.selection.ranking import cuts
+from agentrl.selection.rules import RULES, Order, max_variance
+from agentrl.selection.walking import walked
+from agentrl.selection.within import WITHIN
 
-OPTIMAL = "max_variance"
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What the caller asked for."""
-
-    rule: str
-    within: str
-    m: int
-    """Most rows to keep of each group."""
-    token_budget: int | None
-    """Most tokens to keep of all groups together; None for no limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What is kept."""
-
-    kept: tuple[tuple[int, ...], ...]
-    """Positions kept in each pool, ascending; none where the pool is flat."""
-    method: str
-    """How it was found."""
-    upper_bound: float
-    """No choice that was allowed has a larger Q."""
-    price: float = 0.0
-    """Squared reward a token must bring; 0 where the budget does not bind."""
+Kept = Sequence[Sequence[int]]
 
 
 def solve(pools: Sequence[Pool], question: Question) -> Choice:
     """The rule's choice in each pool."""
-    orders = WITHIN[question.within]
-    if question.token_budget is None:
-        return _unbudgeted(pools, question, orders[0])
-    return _budgeted(pools, question, orders, question.token_budget)
+    way = WITHIN[question.within]
+    if question.rule != OPTIMAL:
+        return _by_rule(pools, question, way.orders[0])
+    if question.unbiased or _too_dear(pools, question):
+        return budgeted(pools, question)
+    unbudgeted = _drawn if way.size is not None else _taken
+    for order in way.orders:
+        choice = unbudgeted(pools, question, _best(pools, question, order))
+        if choice is not None:
+            return choice
+    return budgeted(pools, question)
 
 
-def _unbudgeted(pools: Sequence[Pool], question: Question, order: Order) -> Choice:
-    """Groups do not compete: each keeps its own m."""
-    rule = RULES[question.rule]
-    kept = [
-        () if is_flat(pool.rewards) else tuple(sorted(rule(pool, question.m, order(pool))))
-        for pool in pools
+def _best(pools: Sequence[Pool], question: Question, order: Order) -> Kept:
+    """The largest Q without a budget."""
+    return [() if pool.flat else max_variance(pool, question.m, order(pool)) for pool in pools]
+
+
+def _taken(pools: Sequence[Pool], question: Question, kept: Kept) -> Choice | None:
+    """Those rows, where they fit."""
+    if not question.fits(_costs(pools, question, kept)):
+        return None
+    return Choice(tuple(map(tuple, kept)), _method(question), _total_q(pools, kept))
+
+
+def _drawn(pools: Sequence[Pool], question: Question, kept: Kept) -> Choice | None:
+    """As many rows of each reward, drawn by chance, where the dearest draw fits."""
+    way = WITHIN[question.within]
+    assert way.size is not None
+    steps = way.steps if question.limited else by_cost
+    offers = [ladder(pool, int(pool.costs.max(initial=0)), 1.0, steps) for pool in pools]
+    counts = [offer.counted(list(some)) for offer, some in zip(offers, kept, strict=True)]
+    costs = [int(offer.cost(some)) for offer, some in zip(offers, counts, strict=True)]
+    if not question.fits(costs):
+        return None
+    rows = [
+        realised.drawn(pool, offer, some, way.size)
+        for pool, offer, some in zip(pools, offers, counts, strict=True)
     ]
     found = _total_q(pools, kept)
-    bound = found if question.rule == OPTIMAL else max(found, _optimum(pools, question.m))
-    method = "two-ended growth" if question.rule == OPTIMAL else question.rule
-    return Choice(tuple(kept), method, bound)
+    drawn, weights = tuple(row for row, _ in rows), tuple(weights for _, weights in rows)
+    return Choice(drawn, _method(question), found, weights=weights)
 
 
-def _budgeted(
-    pools: Sequence[Pool], question: Question, orders: Sequence[Order], budget: int
-) -> Choice:
-    """The choice that the rule makes without a budget, where it fits.
-
-    The cheapest order has the fewest tokens of all best choices, so if that one is
-    refused, every one is.
-    """
-    needed = 0
-    for order in orders:
-        choice = _unbudgeted(pools, question, order)
-        needed = sum(pool.cost(kept) for pool, kept in zip(pools, choice.kept, strict=True))
-        if needed <= budget:
-            optimal = question.rule == OPTIMAL
-            method = "unbudgeted optimum fits" if optimal else choice.method
-            return Choice(choice.kept, method, choice.upper_bound)
-    raise UsageError(
-        f"--token-budget {budget}: rule {question.rule} keeps {needed} tokens without a budget, "
-        f"{needed - budget} too many. A budget that binds is not available yet. "
-        f"Give at least {needed}, a smaller m, or no budget."
-    )
+def _too_dear(pools: Sequence[Pool], question: Question) -> bool:
+    """Whether every best choice without a budget surely breaks it."""
+    if question.padded or question.token_budget is None:
+        return False
+    pairs = [(pool, min(question.m, len(pool))) for pool in pools if not pool.flat]
+    least = sum(int(np.partition(pool.costs, size - 1)[:size].sum()) for pool, size in pairs)
+    if least > question.token_budget:
+        return True
+    return sum(_cheapest(pool, size) for pool, size in pairs) > question.token_budget
 
 
-def _optimum(pools: Sequence[Pool], m: int) -> float:
-    """The largest Q that m rows of each group can have."""
-    return _total_q(pools, [max_variance(pool, m, range(len(pool.rows))) for pool in pools])
+def _cheapest(pool: Pool, size: int) -> int:
+    """No best choice of so many rows costs less."""
+    low, _ = cuts(_centred(pool), size)
+    down = np.lexsort((pool.costs, -pool.rewards))[:size]
+    lowest = np.concatenate(([0], np.cumsum(pool.costs[:size])))
+    highest = np.concatenate(([0], np.cumsum(pool.costs[down])))
+    return int((lowest[low] + highest[size - low]).min())
 
 
-def _total_q(pools: Sequence[Pool], kept: Sequence[Sequence[int]]) -> float:
-    return sum(q(pool.rewards_of(some)) for pool, some in zip(pools, kept, strict=True))
+def _by_rule(pools: Sequence[Pool], question: Question, order: Order) -> Choice:
+    """Another rule's choice, and the bound of the best one."""
+    kept: Kept = [
+        () if pool.flat else RULES[question.rule](pool, question.m, order(pool)) for pool in pools
+    ]
+    method = question.rule
+    if not question.fits(_costs(pools, question, kept)):
+        kept, method = walked(pools, question, order), f"{question.rule}, while it fits"
+    found = _total_q(pools, kept)
+    most = max(map(len, pools), default=1) if question.rule == "all" else question.m
+    bound = sum(cuts(_centred(pool), min(most, len(pool)))[1] for pool in pools if not pool.flat)
+    if question.limited:
+        best = replace(question, rule=OPTIMAL, within="cheapest", m=most)
+        bound = min(bound, solve(pools, best).upper_bound)
+    return Choice(tuple(map(tuple, kept)), method, max(found, bound))
+
+
+def _method(question: Question) -> str:
+    return "unbudgeted optimum fits" if question.limited else "two-ended growth"
+
+
+def _costs(pools: Sequence[Pool], question: Question, kept: Kept) -> list[int]:
+    """What the kept rows of each pool cost."""
+    return [question.cost(pool.costs[list(some)]) for pool, some in zip(pools, kept, strict=True)]
+
+
+def _centred(pool: Pool) -> Floats:
+    """Rewards less a middle one's."""
+    values: Floats = pool.rewards - pool.rewards[(len(pool) - 1) // 2]
+    return values
+
+
+def _total_q(pools: Sequence[Pool], kept: Kept) -> float:
+    return sum(q(pool.rewards[list(some)]) for pool, some in zip(pools, kept, strict=True))

@@ -1,0 +1,62 @@
+"""Realised: the rows that a choice stands for, and their weights.
+
+In    pools, what was chosen of each, and the way equal rewards are told apart
+Out   positions and weights
+Not   a loss: weights are what rows count in its sum
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from agentrl.selection import padded
+from agentrl.selection.ladder import Ladder
+from agentrl.selection.objective import Floats, Ints, is_flat
+from agentrl.selection.pool import Pool
+from agentrl.selection.question import Question
+from agentrl.selection.rules import cheapest
+from agentrl.selection.sampling import Size, draw
+
+Rows = tuple[tuple[int, ...], tuple[float, ...]]
+"""Positions and weights."""
+
+
+def taken(pool: Pool, offer: Ladder, choice: Ints, question: Question) -> Rows:
+    """All of weight 1."""
+    if question.padded:
+        order = cheapest(pool) if question.within == "cheapest" else pool.draw()
+        positions = padded.taken(pool, choice, order)
+    else:
+        positions = offer.taken(choice).tolist()
+    if is_flat(pool.rewards[positions]):
+        return (), ()
+    return tuple(positions), (1.0,) * len(positions)
+
+
+def drawn(pool: Pool, offer: Ladder, counts: Ints, size: Size) -> Rows:
+    """Drawn by chance; a level's weights add up to its rows on average."""
+    positions, chances, shares = draw(pool, offer, counts, size)
+    return tuple(positions.tolist()), tuple((shares / chances).tolist())
+
+
+def unbiased(
+    pools: Sequence[Pool], offers: Sequence[Ladder], choices: Sequence[Ints], size: Size
+) -> list[Rows]:
+    """Drawn by chance; weighted so that the mean over kept rows is that over all, on average.
+
+    With advantages of the full group, that is the gradient that all rows would give.
+    """
+    draws = [
+        draw(pool, offer, counts, size)[:2]
+        for pool, offer, counts in zip(pools, offers, choices, strict=True)
+    ]
+    kept = sum(positions.size for positions, _ in draws)
+    share = kept / sum(len(pool) for pool in pools)
+    return [(tuple(positions.tolist()), _weights(share, chances)) for positions, chances in draws]
+
+
+def _weights(share: float, chances: Floats) -> tuple[float, ...]:
+    weights: list[float] = (share / np.maximum(chances, 1e-300)).tolist()
+    return tuple(weights)

@@ -1,0 +1,50 @@
+"""Walking: how a rule that knows no tokens keeps to a budget.
+
+In    pools, a question, and a rule's order of each pool
+Out   positions: the first, second, ... of every group in turn, where they still fit
+Not   a good choice: this is what comparisons are made with
+
+A row that does not fit is passed over, and the next of its group is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+from agentrl.selection.pool import Pool
+from agentrl.selection.question import Question
+from agentrl.selection.rules import RULES, Order
+
+
+def walked(pools: Sequence[Pool], question: Question, order: Order) -> list[list[int]]:
+    """Rows in the rule's order while they fit."""
+    most = [len(pool) if question.rule == "all" else question.m for pool in pools]
+    kept: list[list[int]] = [[] for _ in pools]
+    costs = [0] * len(pools)
+    for rank in zip_longest(*(_order(pool, question, order) for pool in pools)):
+        for place, position in enumerate(rank):
+            if position is None or len(kept[place]) >= most[place]:
+                continue
+            more = pools[place].costs[[*kept[place], position]]
+            tried = [*costs[:place], question.cost(more), *costs[place + 1 :]]
+            if question.fits(tried):
+                kept[place].append(position)
+                costs = tried
+    return kept
+
+
+def _order(pool: Pool, question: Question, order: Order) -> Sequence[int]:
+    """All rows, or for percentiles the m rows themselves from the ends inwards."""
+    if pool.flat:
+        return []
+    if question.rule == "percentile":
+        return _inwards(RULES["percentile"](pool, question.m, order(pool)))
+    return RULES[question.rule](pool, len(pool), order(pool))
+
+
+def _inwards(ranked: Sequence[int]) -> list[int]:
+    """Last, first, last but one, second, ..."""
+    half = zip_longest(reversed(ranked), ranked)
+    pairs = [position for pair in half for position in pair if position is not None]
+    return list(dict.fromkeys(pairs))
