@@ -13,7 +13,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from typing import Any
@@ -53,9 +53,20 @@ async def run_author(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     Not in a pool: a pool's threads are few, and one that hangs would be missing for good.
     """
     if inspect.iscoroutinefunction(fn):
-        return await fn(*args, **kwargs)
+        return await _own(fn(*args, **kwargs))
     value = await _in_thread(lambda: fn(*args, **kwargs))
-    return await value if inspect.isawaitable(value) else value
+    return await _own(value) if inspect.isawaitable(value) else value
+
+
+async def _own(work: Awaitable[Any]) -> Any:
+    """What an author awaits; a cancellation that nobody here asked for is an error of theirs."""
+    try:
+        return await work
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise RuntimeError("something that it waited for was cancelled") from error
 
 
 def clip(text: str, max_chars: int) -> str:

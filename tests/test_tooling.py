@@ -324,6 +324,25 @@ def test_a_reward_that_is_not_finite_is_the_environments_fault():
         run(ToolCall("give", {"reward": math.nan}))
 
 
+def test_a_cancellation_inside_a_tool_is_the_tools_failure_not_the_episodes_end():
+    class Inner(Desk):
+        @tool
+        async def lost(self) -> str:
+            """Wait for something that somebody else cancelled."""
+            inner = asyncio.ensure_future(asyncio.sleep(60))
+            asyncio.get_running_loop().call_soon(inner.cancel)
+            await inner
+            return ""
+
+    async def main():
+        calls = [ToolCall("lost", {}), ToolCall("add", {"a": 1})]
+        return await run_calls(Inner(), tools_of(Inner), calls, max_chars=99)
+
+    outcomes, _ = asyncio.run(main())
+    assert [o.status for o in outcomes] == ["error", "ok"]
+    assert outcomes[0].content.startswith("lost failed: RuntimeError: something that it waited for")
+
+
 def test_one_failing_tool_cancels_no_other():
     outcomes, _ = run(
         *(
