@@ -192,7 +192,7 @@ def test_the_same_seed_chooses_the_same(rows, m, budget, within):
 
 
 @pytest.mark.parametrize("family", REWARDS)
-@pytest.mark.parametrize("n", [64, 300])
+@pytest.mark.parametrize("n", [64, 300, 1100])
 def test_a_large_group_comes_with_a_certificate_and_leaves_no_room(family, n):
     draw = random.Random(f"large {family} {n}")
     for share in (0.3, 0.6, 0.9):
@@ -205,7 +205,8 @@ def test_a_large_group_comes_with_a_certificate_and_leaves_no_room(family, n):
         free = select(rewards, costs, m=m).report
         assert report.q_kept <= free.q_kept * (1 + 1e-12)
         assert report.gap <= 0.002
-        if report.method != "unbudgeted optimum fits":
+        # Beside one row far out the others bring less than the price is found to.
+        if report.method != "unbudgeted optimum fits" and family != "one far out":
             assert report.price > 0
 
 

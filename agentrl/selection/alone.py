@@ -29,6 +29,8 @@ SPREAD = 9
 """Means that bounds are taken at, across all that could be better."""
 PRICES = np.array([0.7, 1.0, 1.4])
 """Prices that bounds are taken at, in units of the price."""
+GROWN = 256
+"""Rows of a group that choices of two rows are grown in; in larger ones the relaxed is near."""
 SEARCHED = 4096
 """Rows of a group that is searched; larger ones lose next to nothing by rounding."""
 
@@ -61,19 +63,19 @@ def _equal(offer: Ladder, quota: Quota, budget: int) -> Found:
 
 
 def general(offer: Ladder, quota: Quota, budget: int, width: int = WIDTH) -> Found:
-    """Relax, round, search; with width 0 no search."""
+    """Relax, round, search; with width 0 no search. Of equal Q not always the fewest tokens."""
     dual = Dual([offer], [quota])
     starts = list(_starts(offer, quota, budget))
     least = _cheapest(offer, starts)
     if least is None:
         return Found.nothing(offer)
     priced = price.find(lambda at: _line(dual, at), budget, least)
-    for line in (priced.over, priced.under):
-        starts += [] if line.taken is None else sides(offer, line.taken, 0)
-    rounded = [rounding.whole(offer, some, quota, budget, priced.price) for some in starts]
-    counts = max(
-        (some for some in rounded if some is not None), key=lambda c: float(offer.worth(c))
-    )
+    near = [side for line in (priced.over, priced.under) for side in _sides(offer, line.taken)]
+    if offer.steps.size <= GROWN:
+        near += starts
+    rounded = [rounding.whole(offer, some, quota, budget, priced.price) for some in near]
+    starts += [some for some in rounded if some is not None]
+    counts = max(starts, key=lambda some: float(offer.worth(some)))
     worth, bound, method = float(offer.worth(counts)), priced.bound, "token price: certified"
     if width and worth < bound * (1 - TIE) and offer.steps.size <= SEARCHED:
         limits = _multipliers(offer, quota, budget, worth, priced, dual)
@@ -89,6 +91,11 @@ def sides(offer: Ladder, relaxed: Relaxed, row: int) -> list[Ints]:
     """The whole choices that a relaxed one mixes."""
     taken = [side.taken[row, : offer.steps.size] for side in relaxed.sides]
     return [np.add.reduceat(one, offer.starts[:-1], dtype=np.int64) for one in taken]
+
+
+def _sides(offer: Ladder, relaxed: Relaxed | None) -> list[Ints]:
+    """The same of the first group; none where nothing was taken."""
+    return [] if relaxed is None else sides(offer, relaxed, 0)
 
 
 def _starts(offer: Ladder, quota: Quota, budget: int) -> Iterator[Ints]:

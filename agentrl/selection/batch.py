@@ -27,6 +27,9 @@ from agentrl.selection.shelf import Shelf
 from agentrl.selection.trades import Trades, trades
 
 WIDTH = 4096
+"""Partial picks that a search keeps at a time."""
+LAST = 5
+"""Choices whose neighbours are offered too: two mixtures of two, and one at the cap."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +74,14 @@ def share(bids: Sequence[Bidder], budget: int, width: int = WIDTH) -> Shared:
     grown = [row for row, bid in enumerate(bids) if bid.offer is not None]
     listed = [bid.menu for bid in bids if bid.offer is None]
     offers = [bid.offer for bid in bids if bid.offer is not None]
-    market = Market(Shelf(listed), Dual(offers, [bids[row].quota for row in grown]))
+    capped = [
+        alone.best(offer, bids[row].quota, bids[row].cap) if bids[row].cap < budget else None
+        for offer, row in zip(offers, grown, strict=True)
+    ]
+    own = [0.0 if found is None else found.price for found in capped]
+    bounds = [0.0 if found is None else found.bound for found in capped]
+    quotas = [bids[row].quota for row in grown]
+    market = Market(Shelf(listed), Dual(offers, quotas, own, bounds))
     least: price.Line[Ints] = price.Line(
         sum(float(bid.menu.worth[0]) for bid in bids),
         sum(int(bid.menu.cost[0]) for bid in bids),
@@ -80,7 +90,11 @@ def share(bids: Sequence[Bidder], budget: int, width: int = WIDTH) -> Shared:
     priced = price.find(market.at, budget, least)
     menus = [bid.menu for bid in bids]
     for place, row in enumerate(grown):
-        menus[row] = _grown(bids[row], offers[place], market.seen, place)
+        near = [side for seen in market.seen for side in alone.sides(offers[place], seen, place)]
+        found = capped[place]
+        menus[row] = _grown(
+            bids[row], offers[place], near if found is None else [*near, found.counts]
+        )
     shelf, picks, at, hull, lost = _picked(menus, budget, width)
     worth = shelf.totals(picks)[0]
     bound = priced.bound if grown else min(hull, max(worth, lost))
@@ -118,10 +132,9 @@ def _picked(
     return shelf, picks, priced.price, priced.bound, lost
 
 
-def _grown(bid: Bidder, offer: Ladder, seen: Sequence[Relaxed], row: int) -> Trades:
-    """The whole choices near what a relaxed group took, and one row or one swap from there."""
-    near = [side for relaxed in seen for side in alone.sides(offer, relaxed, row)]
-    last = [some for some in near[-4:] if some.any()]
+def _grown(bid: Bidder, offer: Ladder, near: list[Ints]) -> Trades:
+    """The whole choices that a relaxed group came by, and one row or one swap from the last."""
+    last = [some for some in near[-LAST:] if some.any()]
     seeds = [rounding.pair(offer, bid.cap), rounding.cheapest(offer, 2)]
     last += [some for some in seeds if some is not None]
     tables = [bid.menu.choices, np.array(near)]

@@ -23,6 +23,9 @@ from agentrl.selection.found import Quota
 from agentrl.selection.ladder import Ladder
 from agentrl.selection.objective import TIE, Floats, Ints
 
+CELLS = 500_000
+"""Partial choices that are looked at in one step."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Multipliers:
@@ -90,25 +93,33 @@ def search(
     sums, weights = _sums(offer, base), bounds.weights
     rest = bounds.fixed + core.top[:, core.levels].sum(axis=1)
     trail: list[tuple[Ints, Ints]] = []
-    lost = 0.0
+    height, lost = np.full(1, np.inf), 0.0
     if sums[0, 0] <= quota.most and sums[0, 1] <= budget:
         _beat(best, sums, quota, 0)
     for level in core.levels:
-        rest = rest - core.top[:, level]
-        sums, parent, count = _branched(sums, offer, level, core.options[level], quota, budget)
-        height = (sums @ weights + rest).min(axis=1)
-        keep = np.flatnonzero(height >= best.worth * (1 - TIE))
-        if keep.size > width:
-            order = np.argpartition(-height[keep], width)
-            lost = max(lost, float(height[keep[order[width:]]].max()))
-            keep = np.sort(keep[order[:width]])
-        sums = sums[keep]
-        trail.append((parent[keep], count[keep]))
+        many, rest = core.options[level], rest - core.top[:, level]
+        rows, height, lost = _widest(height, max(1, CELLS // many.size), lost)
+        grown, parent, count = _branched(sums[rows], offer, level, many, quota, budget)
+        height = (grown @ weights + rest).min(axis=1)
+        alive = np.flatnonzero(height >= best.worth * (1 - TIE))
+        keep, height, lost = _widest(height[alive], width, lost)
+        keep = alive[keep]
+        sums = grown[keep]
+        trail.append((rows[parent[keep]], count[keep]))
         _beat(best, sums, quota, len(trail))
         if not keep.size:
             break
     counts = start if best.stage < 0 else _traced(base, core.levels, trail[: best.stage], best.row)
     return counts, lost
+
+
+def _widest(height: Floats, width: int, lost: float) -> tuple[Ints, Floats, float]:
+    """Places of the highest few, in order, their heights, and the height of the rest."""
+    if height.size <= width:
+        return np.arange(height.size), height, lost
+    order = np.argpartition(-height, width)
+    keep = np.sort(order[:width])
+    return keep, height[keep], max(lost, float(height[order[width:]].max()))
 
 
 def _core(offer: Ladder, quota: Quota, start: Ints, bounds: Multipliers) -> Core:

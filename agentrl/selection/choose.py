@@ -92,13 +92,13 @@ def select(
     pools, excluded = read(rewards, tokens, groups, valid, _whole(seed, "seed", 0), costs)
     choice = solve(pools, question)
     report = _report(question, pools, choice, excluded)
-    kept = [
-        (int(row), weight)
-        for pool, some, weights in zip(pools, choice.kept, _weights(choice), strict=True)
-        for row, weight in zip(pool.rows[list(some)].tolist(), weights, strict=True)
-    ]
-    kept.sort()
-    return Selection(tuple(row for row, _ in kept), tuple(weight for _, weight in kept), report)
+    rows = [pool.rows[list(some)] for pool, some in zip(pools, choice.kept, strict=True)]
+    indices = np.concatenate([np.zeros(0, np.int64), *rows])
+    order = np.argsort(indices)
+    weights: tuple[float, ...] = (1.0,) * indices.size
+    if choice.weights:
+        weights = tuple(np.concatenate(choice.weights)[order].tolist())
+    return Selection(tuple(indices[order].tolist()), weights, report)
 
 
 def _check(question: Question) -> None:
@@ -194,11 +194,6 @@ def _length_ratio(pools: Sequence[Pool], choice: Choice) -> float:
             kept += float(pool.tokens[list(some)].sum())
             like += float(average[level[list(some)]].sum())
     return kept / like if like else 1.0
-
-
-def _weights(choice: Choice) -> Sequence[Sequence[float]]:
-    """One per kept position."""
-    return choice.weights or [(1.0,) * len(some) for some in choice.kept]
 
 
 def _known(name: Any, where: str, table: Mapping[str, object]) -> str:

@@ -38,7 +38,7 @@ class Side:
     facts: Floats
     """Rows: mu, size, sum, sum of squares, tokens, one column a group."""
 
-    def at(self, mu: Floats, price: float) -> Floats:
+    def at(self, mu: Floats, price: Floats) -> Floats:
         """Sum of (r - mu)^2, less the price of the tokens."""
         _, size, total, squares, cost = self.facts
         height: Floats = squares + mu * (size * mu - 2 * total) - price * cost
@@ -58,16 +58,29 @@ class Relaxed:
     """The mean of the mixture."""
     sides: tuple[Side, Side]
     worth: Floats
-    """Q of the mixture."""
+    """What the bound is before tokens are paid for: no less than the Q of the mixture."""
     cost: Floats
-    """Tokens of the mixture."""
+    """Tokens of the mixture; of a group that its cap holds back, those where it is worth most."""
 
 
 class Dual:
-    """Ladders side by side, as rectangles with empty places."""
+    """Ladders side by side, as rectangles with empty places.
 
-    def __init__(self, offers: Sequence[Ladder], quotas: Sequence[Quota]) -> None:
+    A group with a cap of its own has a price of its own, at which the cap is met, and a bound
+    on Q. At lower prices it takes no more than that: its Q is at most that bound, and at most
+    what c tokens bring at its own price, and where the two meet it is worth most.
+    """
+
+    def __init__(
+        self,
+        offers: Sequence[Ladder],
+        quotas: Sequence[Quota],
+        own: Sequence[float] | None = None,
+        bounds: Sequence[float] | None = None,
+    ) -> None:
         """Lay the steps of each ladder in a row."""
+        self.own = np.zeros(len(offers)) if own is None else np.array(own, dtype=np.float64)
+        self.bounds = self.own if bounds is None else np.array(bounds, dtype=np.float64)
         shape = (len(offers), max((offer.steps.size for offer in offers), default=0))
         self.values, self.costs = np.zeros(shape), np.zeros(shape)
         self.empty = np.full(shape, -np.inf)
@@ -84,27 +97,31 @@ class Dual:
 
     def at(self, price: float) -> Relaxed:
         """The relaxed choice of every group; looks first where the last one was."""
-        fresh = self.take(self.mu, price)
+        prices = np.maximum(self.own, price)
+        fresh = self.take(self.mu, prices)
         left = right = fresh
-        mu = self.mu
+        mu, height = self.mu, np.zeros(self.mu.size)
         seen_left = seen_right = np.zeros(self.mu.size, dtype=np.bool_)
         for _ in range(ROUNDS):
             rises = fresh.facts[1] * fresh.facts[0] >= fresh.facts[2]
             seen_left, seen_right = seen_left | ~rises, seen_right | rises
             left = fresh.where(~rises | ~seen_left, left)
             right = fresh.where(rises | ~seen_right, right)
-            mu = _lowest(left, right, price)
-            fresh = self.take(mu, price)
-            model = np.maximum(left.at(mu, price), right.at(mu, price))
-            height = fresh.at(mu, price)
+            mu = _lowest(left, right, prices)
+            fresh = self.take(mu, prices)
+            model = np.maximum(left.at(mu, prices), right.at(mu, prices))
+            height = fresh.at(mu, prices)
             if (height <= model + CLOSE * np.abs(height)).all():
                 break
         self.mu = mu
-        return _mixed(mu, left, right)
+        cost, held = _mixed(mu, left, right), prices > price
+        meet = np.maximum(self.bounds - height, 0.0) / np.where(held, prices, 1.0)
+        worth = np.where(held, self.bounds, height + prices * cost)
+        return Relaxed(mu, (left, right), worth, np.where(held, meet, cost))
 
-    def take(self, mu: Floats, price: float) -> Side:
-        """The best rows of each group at its own mu."""
-        net = np.square(self.values - mu[:, None]) + self.empty - price * self.costs
+    def take(self, mu: Floats, prices: Floats) -> Side:
+        """The best rows of each group at its own mu and price."""
+        net = np.square(self.values - mu[:, None]) + self.empty - prices[:, None] * self.costs
         taken = net > 0
         size = np.count_nonzero(taken, axis=1)
         for row in np.flatnonzero((size > self.most) | (size < self.least)).tolist():
@@ -134,7 +151,7 @@ def _largest(values: Floats, count: int) -> Mask:
     return taken
 
 
-def _lowest(left: Side, right: Side, price: float) -> Floats:
+def _lowest(left: Side, right: Side, price: Floats) -> Floats:
     """Where the higher of two parabolas is lowest, between their sides."""
     low, high = left.facts[0], right.facts[0]
     mean_left, mean_right = _mean(left), _mean(right)
@@ -149,7 +166,7 @@ def _mean(side: Side) -> Floats:
     return np.where(size > 0, total / np.maximum(size, 1), mu)
 
 
-def _crossing(left: Side, right: Side, price: float) -> Floats:
+def _crossing(left: Side, right: Side, price: Floats) -> Floats:
     """Where the left parabola falls below the right one."""
     _, a, b, squares, cost = left.facts - right.facts
     c = squares - price * cost
@@ -159,12 +176,11 @@ def _crossing(left: Side, right: Side, price: float) -> Floats:
     return np.where(np.isfinite(meet), meet, (left.facts[0] + right.facts[0]) / 2)
 
 
-def _mixed(mu: Floats, left: Side, right: Side) -> Relaxed:
-    """Mix two sets so that mu is the mean of the mixture."""
+def _mixed(mu: Floats, left: Side, right: Side) -> Floats:
+    """Tokens of the mixture of two sets whose mean is mu."""
     down = left.facts[2] - left.facts[1] * mu
     up = right.facts[1] * mu - right.facts[2]
     whole = down + up
     share = np.clip(np.where(whole > 0, up / np.where(whole > 0, whole, 1.0), 1.0), 0.0, 1.0)
-    worth = share * left.at(mu, 0.0) + (1 - share) * right.at(mu, 0.0)
-    cost = share * left.facts[4] + (1 - share) * right.facts[4]
-    return Relaxed(mu, (left, right), worth, cost)
+    cost: Floats = share * left.facts[4] + (1 - share) * right.facts[4]
+    return cost

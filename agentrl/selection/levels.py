@@ -10,6 +10,7 @@ fits, because Q grows with each row. A row at the mean adds nothing and is left 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -57,8 +58,10 @@ class States:
 
 def choices(offer: Ladder, quota: Quota, *, whole: bool) -> float:
     """How many are listed: for every trade, or without the largest level."""
-    radix = np.minimum(offer.sizes, quota.most) + 1.0
-    return float(np.prod(radix)) / (1.0 if whole else float(radix.max(initial=1.0)))
+    digits = np.log(np.minimum(offer.sizes, quota.most) + 1.0)
+    total = float(digits.sum()) - (0.0 if whole else float(digits.max(initial=0.0)))
+    # The count of a large ladder overflows; no limit is that high.
+    return math.exp(min(total, 700.0))
 
 
 def trades(offer: Ladder, quota: Quota, budget: int) -> Trades:

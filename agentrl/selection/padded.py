@@ -49,7 +49,7 @@ def trades(pool: Pool, quota: Quota, budget: int, scale: float) -> Trades:
     for top in np.unique(pool.costs[pool.costs <= budget]).tolist():
         order = np.flatnonzero(pool.costs <= top).tolist()
         most = min(quota.most, budget // top if top else quota.most)
-        for size, worth in _grown(rewards, list(islice(nested(rewards.tolist(), order), most))):
+        for size, worth in _grown(rewards, list(islice(nested(rewards, order), most))):
             rows.append((size * top, worth, top, size))
     cost, worths, tops, sizes = (np.array(column) for column in zip(*rows, strict=True))
     keep = undominated(cost, worths)
@@ -64,7 +64,7 @@ def taken(pool: Pool, choice: Ints, order: Sequence[int]) -> list[int]:
     """Positions of a choice, equal rewards in the order given."""
     top, rows = choice.tolist()
     usable = [place for place in order if pool.costs[place] <= top]
-    return list(islice(nested(pool.rewards.tolist(), usable), rows))
+    return list(islice(nested(pool.rewards, usable), rows))
 
 
 def _values(pool: Pool, top: int, scale: float) -> Floats:

@@ -14,33 +14,30 @@ the farther-end step rules out for this size and keeps ruled out for the next.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
 import numpy as np
 
-from agentrl.selection.objective import TIE, Floats, Ints
+from agentrl.selection.objective import TIE, Floats, Ints, Rewards
 
 
-def nested(rewards: Sequence[float], order: Sequence[int]) -> Iterator[int]:
+def nested(rewards: Rewards, order: Sequence[int]) -> Iterator[int]:
     """All positions of `order`, best choices first.
 
     Equal rewards are taken in `order`; so are two ends equally far from the mean,
     whose Q is the same.
     """
-    place = {position: rank for rank, position in enumerate(order)}
-    values, classes = _classes(rewards, order)
-    low, high, count, total = 0, len(classes) - 1, 0, 0.0
+    positions, places, values, upcoming, ends = _classes(rewards, order)
+    low, high, count, total = 0, len(values) - 1, 0, 0.0
     while low <= high:
         above = count * values[high] - total
         below = total - count * values[low]
-        if above == below:
-            upper = place[classes[high][-1]] < place[classes[low][-1]]
-        else:
-            upper = above > below
+        first = places[upcoming[high]] < places[upcoming[low]]
+        upper = above > below or (above == below and first)
         end = high if upper else low
-        yield classes[end].pop()
+        yield positions[upcoming[end]]
+        upcoming[end] += 1
         count, total = count + 1, total + values[end]
-        if not classes[end]:
+        if upcoming[end] == ends[end]:
             low, high = (low, high - 1) if upper else (low + 1, high)
 
 
@@ -64,12 +61,23 @@ def _running(values: Floats) -> Floats:
     return rows
 
 
-def _classes(rewards: Sequence[float], order: Sequence[int]) -> tuple[list[float], list[list[int]]]:
-    """Different rewards ascending, less the middle row's, and the rows of each, next one last."""
-    ranked = sorted(order, key=lambda position: rewards[position])
-    middle = rewards[ranked[(len(ranked) - 1) // 2]] if ranked else 0.0
-    values, classes = [], []
-    for reward, positions in groupby(ranked, key=lambda position: rewards[position]):
-        values.append(reward - middle)
-        classes.append(list(positions)[::-1])
-    return values, classes
+def _classes(
+    rewards: Rewards, order: Sequence[int]
+) -> tuple[list[int], list[int], list[float], list[int], list[int]]:
+    """Rows by ascending reward, then order, and where in the order each stands.
+
+    Then of the different rewards: the reward less a middle row's, the first row and the end.
+    """
+    listed = np.asarray(order, dtype=np.int64)
+    own = np.asarray(rewards, dtype=np.float64)[listed]
+    places = np.argsort(own, kind="stable")
+    ranked = own[places]
+    starts = np.flatnonzero(np.diff(ranked, prepend=np.nan) != 0)
+    middle = ranked[(ranked.size - 1) // 2] if ranked.size else 0.0
+    return (
+        listed[places].tolist(),
+        places.tolist(),
+        (ranked[starts] - middle).tolist(),
+        starts.tolist(),
+        [*starts[1:].tolist(), ranked.size],
+    )

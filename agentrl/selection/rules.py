@@ -32,7 +32,7 @@ def cheapest(pool: Pool) -> Sequence[int]:
 
 def max_variance(pool: Pool, m: int, order: Sequence[int]) -> list[int]:
     """The m rewards that lie farthest apart: the largest Q."""
-    return list(islice(nested(pool.rewards.tolist(), order), m))
+    return list(islice(nested(pool.rewards, order), m))
 
 
 def everything(pool: Pool, m: int, order: Sequence[int]) -> list[int]:

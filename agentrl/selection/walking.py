@@ -21,16 +21,20 @@ def walked(pools: Sequence[Pool], question: Question, order: Order) -> list[list
     """Rows in the rule's order while they fit."""
     most = [len(pool) if question.rule == "all" else question.m for pool in pools]
     kept: list[list[int]] = [[] for _ in pools]
-    costs = [0] * len(pools)
+    spent, longest, left = [0] * len(pools), [0] * len(pools), question.token_budget
+    cap = question.cap_tokens
     for rank in zip_longest(*(_order(pool, question, order) for pool in pools)):
         for place, position in enumerate(rank):
             if position is None or len(kept[place]) >= most[place]:
                 continue
-            more = pools[place].costs[[*kept[place], position]]
-            tried = [*costs[:place], question.cost(more), *costs[place + 1 :]]
-            if question.fits(tried):
+            cost = int(pools[place].costs[position])
+            top = max(longest[place], cost)
+            total = top * (len(kept[place]) + 1) if question.padded else spent[place] + cost
+            extra = total - spent[place]
+            if (left is None or extra <= left) and (cap is None or total <= cap):
                 kept[place].append(position)
-                costs = tried
+                left = None if left is None else left - extra
+                spent[place], longest[place] = total, top
     return kept
 
 
