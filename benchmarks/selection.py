@@ -1,6 +1,6 @@
 """Selection under a token budget: how long it takes and how much of the best Q it keeps.
 
-    python benchmarks/select.py [--repeats 5] [--largest 65536]
+    python benchmarks/selection.py [--repeats 5] [--largest 65536]
 
 One group: n rows, m = n / 4, a budget of 30, 60 and 90% of m mean rows, four kinds of reward.
 Lengths are lognormal (0.7). Every method meets the same groups in turn, in one process:
@@ -20,6 +20,7 @@ of equal rewards are kept: Q, and the length of the kept over that of average ro
 
 Times are medians in milliseconds; Q is a share of the upper bound, so that 1 is certainly best.
 The aims were set beforehand for two cores. Last line: JSON.
+(A script called select.py would hide the standard library's `select` from its neighbours.)
 """
 
 from __future__ import annotations
