@@ -210,6 +210,17 @@ def test_a_large_group_comes_with_a_certificate_and_leaves_no_room(family, n):
             assert report.price > 0
 
 
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.95])
+@pytest.mark.parametrize("family", ["binary", "three levels", "many levels", "gaussian"])
+def test_rounding_alone_loses_little_in_large_groups_even_where_tokens_cost_nothing(family, share):
+    draw = random.Random(f"rounding {family}")
+    rewards, costs = REWARDS[family](draw, 2000), COSTS["lognormal"](draw, 2000)
+    (pool,), _ = read(rewards, costs, None, None, 0)
+    budget, scale = int(share * sum(costs) / 4), scale_of([pool])
+    found = general(ladder(pool, budget, scale, by_cost), Quota(500), budget, 0)
+    assert found.worth <= found.bound <= found.worth * 1.01
+
+
 def test_a_wider_budget_never_keeps_less():
     draw = random.Random(5)
     rewards, costs = REWARDS["gaussian"](draw, 40), COSTS["lognormal"](draw, 40)

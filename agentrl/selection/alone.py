@@ -29,6 +29,8 @@ SPREAD = 9
 """Means that bounds are taken at, across all that could be better."""
 PRICES = np.array([0.7, 1.0, 1.4])
 """Prices that bounds are taken at, in units of the price."""
+CLOSE = 1e-9
+"""A count this close to a whole number is one."""
 GROWN = 256
 """Rows of a group that choices of two rows are grown in; in larger ones the relaxed is near."""
 SEARCHED = 4096
@@ -88,9 +90,11 @@ def general(offer: Ladder, quota: Quota, budget: int, width: int = WIDTH) -> Fou
 
 
 def sides(offer: Ladder, relaxed: Relaxed, row: int) -> list[Ints]:
-    """The whole choices that a relaxed one mixes."""
+    """The whole choices that a relaxed one mixes, and the mixture rounded down."""
     taken = [side.taken[row, : offer.steps.size] for side in relaxed.sides]
-    return [np.add.reduceat(one, offer.starts[:-1], dtype=np.int64) for one in taken]
+    left, right = (np.add.reduceat(one, offer.starts[:-1], dtype=np.int64) for one in taken)
+    share = float(relaxed.share[row])
+    return [left, right, np.floor(share * left + (1 - share) * right + CLOSE).astype(np.int64)]
 
 
 def _sides(offer: Ladder, relaxed: Relaxed | None) -> list[Ints]:

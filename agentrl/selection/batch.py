@@ -28,8 +28,8 @@ from agentrl.selection.trades import Trades, trades
 
 WIDTH = 4096
 """Partial picks that a search keeps at a time."""
-LAST = 5
-"""Choices whose neighbours are offered too: two mixtures of two, and one at the cap."""
+LAST = 7
+"""Choices whose neighbours are offered too: of the last two prices, and one at the cap."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

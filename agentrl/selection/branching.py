@@ -2,7 +2,8 @@
 
 In    a ladder, a quota, a budget, a choice to beat and multipliers near the relaxed choice
 Out   the best counts and a bound: equal where the search was complete
-Not   a promise to be complete: no more than `width` partial choices are kept at a time
+Not   a promise to be complete: no more than `width` partial choices are kept at a time, and
+      few after a number of them
 
 For any mu and any prices of a token (lam >= 0) and of a place (nu >= 0), Q(S) is at most
 
@@ -25,6 +26,10 @@ from agentrl.selection.objective import TIE, Floats, Ints
 
 CELLS = 500_000
 """Partial choices that are looked at in one step."""
+NODES = 250_000
+"""Partial choices that are looked at before the search goes on with few."""
+NARROW = 64
+"""How many that is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,16 +98,17 @@ def search(
     sums, weights = _sums(offer, base), bounds.weights
     rest = bounds.fixed + core.top[:, core.levels].sum(axis=1)
     trail: list[tuple[Ints, Ints]] = []
-    height, lost = np.full(1, np.inf), 0.0
+    height, lost, nodes = np.full(1, np.inf), 0.0, 0
     if sums[0, 0] <= quota.most and sums[0, 1] <= budget:
         _beat(best, sums, quota, 0)
     for level in core.levels:
         many, rest = core.options[level], rest - core.top[:, level]
         rows, height, lost = _widest(height, max(1, CELLS // many.size), lost)
         grown, parent, count = _branched(sums[rows], offer, level, many, quota, budget)
+        nodes += count.size
         height = (grown @ weights + rest).min(axis=1)
         alive = np.flatnonzero(height >= best.worth * (1 - TIE))
-        keep, height, lost = _widest(height[alive], width, lost)
+        keep, height, lost = _widest(height[alive], width if nodes < NODES else NARROW, lost)
         keep = alive[keep]
         sums = grown[keep]
         trail.append((rows[parent[keep]], count[keep]))

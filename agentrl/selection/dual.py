@@ -57,6 +57,8 @@ class Relaxed:
     mu: Floats
     """The mean of the mixture."""
     sides: tuple[Side, Side]
+    share: Floats
+    """How much of the mixture is the first set."""
     worth: Floats
     """What the bound is before tokens are paid for: no less than the Q of the mixture."""
     cost: Floats
@@ -114,10 +116,11 @@ class Dual:
             if (height <= model + CLOSE * np.abs(height)).all():
                 break
         self.mu = mu
-        cost, held = _mixed(mu, left, right), prices > price
+        share, held = _share(mu, left, right), prices > price
+        cost = share * left.facts[4] + (1 - share) * right.facts[4]
         meet = np.maximum(self.bounds - height, 0.0) / np.where(held, prices, 1.0)
         worth = np.where(held, self.bounds, height + prices * cost)
-        return Relaxed(mu, (left, right), worth, np.where(held, meet, cost))
+        return Relaxed(mu, (left, right), share, worth, np.where(held, meet, cost))
 
     def take(self, mu: Floats, prices: Floats) -> Side:
         """The best rows of each group at its own mu and price."""
@@ -176,11 +179,9 @@ def _crossing(left: Side, right: Side, price: Floats) -> Floats:
     return np.where(np.isfinite(meet), meet, (left.facts[0] + right.facts[0]) / 2)
 
 
-def _mixed(mu: Floats, left: Side, right: Side) -> Floats:
-    """Tokens of the mixture of two sets whose mean is mu."""
+def _share(mu: Floats, left: Side, right: Side) -> Floats:
+    """How much of the left set makes mu the mean of a mixture of both."""
     down = left.facts[2] - left.facts[1] * mu
     up = right.facts[1] * mu - right.facts[2]
     whole = down + up
-    share = np.clip(np.where(whole > 0, up / np.where(whole > 0, whole, 1.0), 1.0), 0.0, 1.0)
-    cost: Floats = share * left.facts[4] + (1 - share) * right.facts[4]
-    return cost
+    return np.clip(np.where(whole > 0, up / np.where(whole > 0, whole, 1.0), 1.0), 0.0, 1.0)
