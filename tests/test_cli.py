@@ -271,6 +271,16 @@ def test_select_draws_a_group_as_bars_with_the_kept_rewards_marked(call):
     ]
 
 
+def test_a_group_may_be_called_by_any_text_that_json_can_hold(call, tmp_path):
+    rows = [{"group": "a\u2028b", "reward": r, "tokens": 1} for r in (0, 1)]
+    file = tmp_path / "rows.jsonl"
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    file.write_text(lines, encoding="utf-8")
+    code, out, _ = call("select", "--file", str(file), "--m", "2", "--json")
+    assert code == 0
+    assert set(json.loads(out)["groups"]) == {"a\u2028b"}
+
+
 def test_select_compares_every_rule_on_the_same_rows(call):
     code, out, _ = call("select", "--rewards", "0,0,0,1,1,.5", "--m", "2", "--compare", "--json")
     assert code == 0

@@ -90,7 +90,8 @@ def whole(flag: str, text: str) -> int:
 
 def _lines(file: str) -> Iterable[str]:
     try:
-        return sys.stdin if file == "-" else Path(file).read_text(encoding="utf-8").splitlines()
+        # Not splitlines: what a JSON string may hold unescaped, such as U+2028, ends no line.
+        return sys.stdin if file == "-" else Path(file).read_text(encoding="utf-8").split("\n")
     except OSError as error:
         raise UsageError(f"--file {file}: cannot be read. {error.strerror}.") from error
     except UnicodeDecodeError as error:
