@@ -54,6 +54,8 @@ def save(root: Path, step: int, parts: Mapping[str, Part], *, keep: int) -> Path
         folder = aside / name
         folder.mkdir(parents=True)
         part.save(folder)
+    for path in _files(aside):
+        disk.sync_file(path)
     disk.replace(aside / MANIFEST, json.dumps({"step": step, "files": _hashes(aside)}, indent=1))
     if final.exists():
         final.rename(root / f".{final.name}.old")
@@ -112,13 +114,16 @@ def fault(folder: Path) -> str | None:
 
 def _hashes(folder: Path) -> dict[str, dict[str, int | str]]:
     out: dict[str, dict[str, int | str]] = {}
-    for path in sorted(p for p in folder.rglob("*") if p.is_file() and p.name != MANIFEST):
+    for path in _files(folder):
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-            os.fsync(file.fileno())
         name = path.relative_to(folder).as_posix()
         out[name] = {"bytes": path.stat().st_size, "sha256": digest}
     return out
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.rglob("*") if p.is_file() and p.name != MANIFEST)
 
 
 def _sweep(root: Path) -> None:

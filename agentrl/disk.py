@@ -81,6 +81,12 @@ def hold(folder: Path) -> TextIO | None:
     return file
 
 
+def sync_file(path: Path) -> None:
+    """See a whole file on disk before returning; what the disk says against it is raised."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
 def sync_folder(folder: Path) -> None:
     """Make renames in a folder durable, where the system can."""
     with suppress(OSError):

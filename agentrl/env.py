@@ -153,7 +153,7 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
             self._end = EpisodeEnd(Stop.ENV_ERROR, problem=str(error))
             raise EnvironmentFault(str(error)) from error
         self._task = task
-        self._opening = tuple(_opening(self.system_prompt, task, extra))
+        self._opening = tuple(opening_of(self.system_prompt, task, extra))
         return copy.deepcopy(list(self.opening)), {"task_id": task.id, "split": split}
 
     async def astep(
@@ -302,7 +302,7 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         return self.task
 
 
-def _opening(system_prompt: str, task: Task, extra: str | None) -> list[Message]:
+def opening_of(system_prompt: str, task: Task, extra: str | None = None) -> list[Message]:
     """The task's messages, with neighbours of one role joined: templates insist on turns."""
     messages = copy.deepcopy(task.opening())
     if system_prompt:

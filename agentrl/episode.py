@@ -20,12 +20,12 @@ import numpy as np
 
 from agentrl.env import ToolEnv
 from agentrl.errors import EnvironmentFault
-from agentrl.message import Message, Turn
+from agentrl.message import Message
 from agentrl.policy import Completion, Engine, Request, Sampling
 from agentrl.render import Renderer
 from agentrl.scoring import EpisodeEnd
 from agentrl.task import Task
-from agentrl.trajectory import Branch, Span, Stop, Trajectory
+from agentrl.trajectory import Branch, Span, Stop, Trajectory, conversation
 
 T = TypeVar("T")
 
@@ -107,10 +107,14 @@ class _Tape:
         self.add(Span("sampled", completion.ids, completion.logprobs))
 
 
+def seed_from(*entropy: int) -> int:
+    """A seed of 63 bits, which every engine takes, that depends on these numbers alone."""
+    return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
 def turn_seed(seed: int, turn: int) -> int:
     """Seed of one turn's draws: a function of the episode's seed and the turn alone."""
-    state = np.random.SeedSequence([seed, turn]).generate_state(1, np.uint64)
-    return int(state[0] >> np.uint64(1))
+    return seed_from(seed, turn)
 
 
 async def play(env: ToolEnv, seat: Seat, world: Play) -> Trajectory:
@@ -216,13 +220,9 @@ def _observe(
     """Append what the environment said, or begin a branch where the template rewrites history."""
     suffix = renderer.extend(tape.ids, completion.finish_reason, news)
     if suffix is None:
-        tape.begin(renderer.render(_conversation(env.opening, env.turns), env.tool_schemas()))
+        tape.begin(renderer.render(conversation(env.opening, env.turns), env.tool_schemas()))
     else:
         tape.add(Span("scaffold", suffix.scaffold), Span("observation", suffix.observation))
-
-
-def _conversation(opening: Sequence[Message], turns: Sequence[Turn]) -> list[Message]:
-    return [*opening, *(message for turn in turns for message in turn.messages())]
 
 
 async def _within(deadline: float, world: Play, work: Awaitable[T]) -> T:

@@ -11,6 +11,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ from agentrl.blocking import refuse_running_loop
 from agentrl.config import EvalConfig
 from agentrl.engines import build
 from agentrl.errors import UsageError
-from agentrl.events import Listener, Played
+from agentrl.events import Listener, counting, tell
 from agentrl.measure import Measurement, distinct, measure, refuse_if_all_broke
-from agentrl.record import Mark, episode_row
+from agentrl.record import episode_lines
 from agentrl.render import renderer_for
 from agentrl.supply import supply
 from agentrl.weights import ModelWeights, load_policy
@@ -81,20 +82,18 @@ def evaluate(
         )
     )
     world = play_of(config.rollout, engine, renderer, config.eval.split)
-    counter = iter(range(1, 2 * len(tasks) * config.eval.k + 1))
+    emit = partial(tell, listeners)
 
     async def run() -> tuple[Measurement, list[Any]]:
-        await engine.load(ModelWeights(policy.model), 0)
         try:
+            await engine.load(ModelWeights(policy.model), 0)
             return await measure(
                 make_env,
                 tasks,
                 k=config.eval.k,
                 seed=config.eval.seed,
                 world=world,
-                on_done=lambda _: _tell(
-                    listeners, Played("heldout", next(counter), len(tasks) * config.eval.k)
-                ),
+                on_done=counting(emit, "heldout", len(tasks) * config.eval.k),
             )
         finally:
             await engine.close()
@@ -102,7 +101,7 @@ def evaluate(
     found, groups = asyncio.run(run())
     refuse_if_all_broke(groups, "eval")
     result = Evaluation(
-        config.env.name, _model(config), config.eval.split, found, str(out) if out else None
+        config.env.name, policy.name, config.eval.split, found, str(out) if out else None
     )
     if out is not None:
         _write(out, result, groups, command)
@@ -120,19 +119,12 @@ def _model(config: EvalConfig) -> str:
     return str(checkpoint.find(folder.checkpoints, int(step) if step else None) / checkpoint.POLICY)
 
 
-def _tell(listeners: Sequence[Listener], event: Played) -> None:
-    for listener in listeners:
-        listener(event)
-
-
 def _write(out: Path, result: Evaluation, groups: Sequence[Any], command: Sequence[str]) -> None:
     summary: Mapping[str, Any] = {**result.as_json(), "command": list(command)}
     try:
         out.mkdir(parents=True, exist_ok=True)
-        lines = [
-            disk.line(episode_row(t, Mark(), tokens=False)) for g in groups for t in g.trajectories
-        ]
-        disk.replace(out / "episodes.jsonl", "".join(lines))
+        every = [t for g in groups for t in g.trajectories]
+        disk.replace(out / "episodes.jsonl", episode_lines(every))
         disk.replace(out / "summary.json", json.dumps(summary, indent=2) + "\n")
     except OSError as error:
         raise UsageError(

@@ -7,12 +7,15 @@ Not   a way to change a run: listeners only look
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from agentrl.interval import Interval
+
+Phase = Literal["rollout", "heldout"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Started:
 class Played:
     """One more episode has ended."""
 
-    phase: Literal["rollout", "heldout"]
+    phase: Phase
     done: int
     of: int
 
@@ -70,3 +73,15 @@ class Warned:
 
 Event = Started | Played | Measured | Stepped | Warned
 Listener = Callable[[Event], None]
+
+
+def tell(listeners: Sequence[Listener], event: Event) -> None:
+    """Give every listener an event."""
+    for listener in listeners:
+        listener(event)
+
+
+def counting(emit: Listener, phase: Phase, of: int) -> Callable[[object], None]:
+    """A callback for each episode that ends, which says how many have."""
+    done = itertools.count(1)
+    return lambda _: emit(Played(phase, next(done), of))

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import numpy as np
-
 from agentrl.env import ToolEnv
-from agentrl.episode import Play, Seat, play
+from agentrl.episode import Play, Seat, play, seed_from
 from agentrl.errors import AgentRLError, EnvironmentFault, blame
 from agentrl.task import Task
 from agentrl.trajectory import Stop, Trajectory
@@ -52,8 +50,7 @@ class Group:
 
 def seed_for(run_seed: int, step: int, task_hash: str, member: int) -> int:
     """The same episode draws the same numbers, whatever ran before it."""
-    entropy = [run_seed, step, int(task_hash[:16], 16), member]
-    return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    return seed_from(run_seed, step, int(task_hash[:16], 16), member)
 
 
 async def play_groups(
@@ -75,7 +72,7 @@ async def play_groups(
     broken = [i for i, t in enumerate(played) if t.stop is Stop.ENV_ERROR]
     again = await _play_all(make_env, [seats[i] for i in broken], world, None)
     for i, trajectory in zip(broken, again, strict=True):
-        played[i] = trajectory if trajectory.valid else replace(trajectory, reward=None)
+        played[i] = trajectory
     return [Group(task, tuple(played[p * n : (p + 1) * n])) for p, task in enumerate(tasks)]
 
 

@@ -79,12 +79,8 @@ class RunFolder:
         """Write every trajectory of a step under groups/ or heldout/, one a line."""
         folder = self.path / kind
         folder.mkdir(exist_ok=True)
-        found = marks or [Mark()] * len(trajectories)
-        lines = [
-            disk.line(episode_row(t, mark, tokens=tokens))
-            for t, mark in zip(trajectories, found, strict=True)
-        ]
-        disk.replace(folder / f"{step:06d}.jsonl", "".join(lines))
+        text = episode_lines(trajectories, marks, tokens=tokens)
+        disk.replace(folder / f"{step:06d}.jsonl", text)
 
     def forget_after(self, step: int) -> None:
         """Take back what was written after a step, so that a resumed run writes it anew."""
@@ -94,6 +90,18 @@ class RunFolder:
         for path in [*self.path.glob("groups/*.jsonl"), *self.path.glob("heldout/*.jsonl")]:
             if int(path.stem) > step:
                 path.unlink()
+
+
+def episode_lines(
+    trajectories: Sequence[Trajectory],
+    marks: Sequence[Mark] | None = None,
+    *,
+    tokens: bool = False,
+) -> str:
+    """Trajectories as groups/*.jsonl has them, one a line."""
+    found = marks or [Mark()] * len(trajectories)
+    pairs = zip(trajectories, found, strict=True)
+    return "".join(disk.line(episode_row(t, mark, tokens=tokens)) for t, mark in pairs)
 
 
 def episode_row(trajectory: Trajectory, mark: Mark, *, tokens: bool) -> dict[str, Any]:

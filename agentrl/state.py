@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agentrl.errors import UsageError
 from agentrl.task import Task, TaskSource
@@ -70,12 +72,10 @@ def draw(source: TaskSource, standing: Standing, *, seed: int, count: int) -> li
     return list(found.values())
 
 
-_orders: dict[tuple[int, int, int], np.ndarray] = {}
-
-
 def _position(size: int, cursor: int, seed: int) -> int:
-    key = (size, seed, cursor // size)
-    if key not in _orders:
-        _orders.clear()
-        _orders[key] = np.random.default_rng([seed, ORDER_STREAM, key[2]]).permutation(size)
-    return int(_orders[key][cursor % size])
+    return int(_order(size, seed, cursor // size)[cursor % size])
+
+
+@lru_cache(maxsize=1)
+def _order(size: int, seed: int, epoch: int) -> NDArray[np.int64]:
+    return np.random.default_rng([seed, ORDER_STREAM, epoch]).permutation(size)

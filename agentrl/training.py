@@ -18,7 +18,7 @@ from agentrl import checkpoint
 from agentrl.blocking import refuse_running_loop
 from agentrl.chosen import Chosen, choose, samples
 from agentrl.config import TrainConfig
-from agentrl.events import Listener, Measured, Played, Started, Stepped, Warned
+from agentrl.events import Listener, Measured, Started, Stepped, Warned, counting
 from agentrl.group import Group, play_groups, seed_for
 from agentrl.interrupt import Interrupt, listening
 from agentrl.interval import Interval
@@ -110,9 +110,16 @@ def train(
     refuse_running_loop("train", "await asyncio.to_thread(agentrl.train, config)")
     world = prepare(config, resume, origin or {}, command, listeners)
     with listening() as interrupt, recorded(world) as outcome:
-        summary = asyncio.run(_run(world, interrupt, relabel or _as_played))
+        summary = asyncio.run(_run_and_close(world, interrupt, relabel or as_played))
         outcome.update(status=summary.status)
     return summary
+
+
+async def _run_and_close(world: World, interrupt: Interrupt, relabel: Relabel) -> RunSummary:
+    try:
+        return await _run(world, interrupt, relabel)
+    finally:
+        await world.engine.close()
 
 
 async def _run(world: World, interrupt: Interrupt, relabel: Relabel) -> RunSummary:
@@ -134,7 +141,6 @@ async def _run(world: World, interrupt: Interrupt, relabel: Relabel) -> RunSumma
     stopped = interrupt.asked and standing.step < config.train.steps
     if not stopped:
         await _finish(world, clock)
-    await world.engine.close()
     clock.mark()
     return _summary(world, rewards, "stopped" if stopped else "done")
 
@@ -172,15 +178,13 @@ async def step(world: World, clock: Clock, relabel: Relabel) -> StepRecord:
 async def _play(world: World, number: int) -> list[Group]:
     config, standing = world.config, world.standing
     tasks = draw(world.source, standing, seed=config.train.seed, count=config.train.tasks_per_step)
-    of = len(tasks) * config.select.n
-    counter = iter(range(1, of + 1))
     groups = await play_groups(
         world.make_env,
         tasks,
         n=config.select.n,
         seed_of=lambda task, member: seed_for(config.train.seed, number, task.hash, member),
         world=world.play,
-        on_done=lambda _: world.emit(Played("rollout", next(counter), of)),
+        on_done=counting(world.emit, "rollout", len(tasks) * config.select.n),
     )
     refuse_if_all_broke(groups, f"step {number}")
     return groups
@@ -243,8 +247,7 @@ async def _measure(world: World, clock: Clock) -> Interval | None:
     settings, seed = world.config.heldout, world.config.train.seed
     if not settings.tasks:
         return None
-    of, begun = len(world.heldout) * settings.k, clock.now()
-    counter = iter(range(1, 2 * of + 1))
+    begun = clock.now()
     with clock.phase("eval"):
         found, groups = await measure(
             world.make_env,
@@ -252,7 +255,7 @@ async def _measure(world: World, clock: Clock) -> Interval | None:
             k=settings.k,
             seed=seed,
             world=world.play_heldout,
-            on_done=lambda _: world.emit(Played("heldout", next(counter), of)),
+            on_done=counting(world.emit, "heldout", len(world.heldout) * settings.k),
         )
     step = world.standing.step
     refuse_if_all_broke(groups, "held-out")
@@ -318,5 +321,6 @@ def _due(every: int, step: int) -> bool:
     return every > 0 and step % every == 0
 
 
-def _as_played(step: int, group: Group) -> Group:
+def as_played(step: int, group: Group) -> Group:
+    """The group as it is: no control experiment."""
     return group

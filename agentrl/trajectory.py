@@ -128,7 +128,7 @@ class Trajectory:
     @property
     def messages(self) -> list[Message]:
         """The whole conversation."""
-        return [*self.opening, *(m for turn in self.turns for m in turn.messages())]
+        return conversation(self.opening, self.turns)
 
     @property
     def answer(self) -> str:
@@ -164,6 +164,11 @@ class Trajectory:
     def logprobs(self) -> list[float]:
         """Log-probs of sampled tokens, NaN elsewhere."""
         return [i for branch in self.branches for i in branch.logprobs]
+
+
+def conversation(opening: Sequence[Message], turns: Sequence[Turn]) -> list[Message]:
+    """Everything that was said, in order."""
+    return [*opening, *(message for turn in turns for message in turn.messages())]
 
 
 def tool_calls(turns: Sequence[Turn]) -> int:

@@ -19,10 +19,10 @@ from typing import Any
 from agentrl import checkpoint, record, registry
 from agentrl.config import RolloutSection, TrainConfig
 from agentrl.engines import build
-from agentrl.env import ToolEnv
+from agentrl.env import ToolEnv, opening_of
 from agentrl.episode import Limits, Play
 from agentrl.errors import UsageError
-from agentrl.events import Event, Listener
+from agentrl.events import Event, Listener, tell
 from agentrl.interval import Interval
 from agentrl.measure import Measurement, distinct
 from agentrl.policy import Engine, Sampling
@@ -71,7 +71,6 @@ class World:
     standing: Standing
     parts: Mapping[str, checkpoint.Part]
     listeners: Sequence[Listener]
-    command: Sequence[str]
     facts: dict[str, Any]
     first_step: int = 1
     measured: dict[int, Measurement] = field(default_factory=dict)
@@ -98,8 +97,7 @@ class World:
 
     def emit(self, event: Event) -> None:
         """Tell every listener."""
-        for listener in self.listeners:
-            listener(event)
+        tell(self.listeners, event)
 
 
 def prepare(
@@ -164,7 +162,6 @@ def _prepare(
         standing=standing,
         parts={checkpoint.POLICY: policy, "learner": learner, "standing": standing},
         listeners=listeners,
-        command=command,
         facts=_facts(config, engine, command),
     )
     if going_on is not None:
@@ -196,8 +193,7 @@ def check_fits(
     env: ToolEnv, task: Task, renderer: Renderer, rollout: RolloutSection, policy: Policy
 ) -> None:
     """Refuse a context in which not even the first turn has room."""
-    opening = [{"role": "system", "content": env.system_prompt}] if env.system_prompt else []
-    prompt = len(renderer.render([*opening, *task.opening()], env.tool_schemas()))  # type: ignore[list-item]
+    prompt = len(renderer.render(opening_of(env.system_prompt, task), env.tool_schemas()))
     positions = int(getattr(policy.model.config, "max_position_embeddings", 0) or 1 << 30)
     context = min(rollout.max_context, positions)
     need = prompt + rollout.max_turn_tokens

@@ -24,9 +24,8 @@ from typing import Any
 import numpy as np
 
 from agentrl.config import TrainConfig
-from agentrl.group import Group
 from agentrl.measure import measure
-from agentrl.training import STEP_PHASES, Clock, step
+from agentrl.training import STEP_PHASES, Clock, as_played, step
 from agentrl.world import World, prepare
 
 N, M = 32, 8
@@ -70,7 +69,7 @@ class Arm:
     async def advance(self, until: float) -> None:
         """Train up to a number of seconds, then measure."""
         while self.trained < until:
-            await step(self.world, self.clock, _as_played)
+            await step(self.world, self.clock, as_played)
         found, _ = await measure(
             self.world.make_env, self.world.heldout, k=1, seed=0, world=self.world.play_heldout
         )
@@ -79,10 +78,6 @@ class Arm:
         self.curve.append(
             Point(self.trained, standing.tokens["forwarded"], standing.step, found.accuracy.mean)
         )
-
-
-def _as_played(number: int, group: Group) -> Group:
-    return group
 
 
 def start(name: str, seed: int, out: str) -> Arm:
