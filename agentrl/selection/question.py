@@ -1,16 +1,22 @@
 """Question and Choice: what is asked of the selection, and what it answers.
 
-In    settings that choose.py has checked
+In    plain settings, checked one by one and together
 Out   records that the solvers share
-Not   a report: choose.py makes one of the choice
+Not   rows (pool.py), nor a report: reported.py makes one of the choice
 """
 
 from __future__ import annotations
 
+import operator
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from agentrl.errors import UsageError, suggestion
 from agentrl.selection.objective import Ints
+from agentrl.selection.rules import RULES
+from agentrl.selection.within import WITHIN
 
 OPTIMAL = "max_variance"
 
@@ -69,3 +75,78 @@ class Choice:
     """One for each kept position; all 1 where there are none."""
     notes: Mapping[int, str] = field(default_factory=dict)
     """Pool to what was asked for it and could not be done, or why it got nothing."""
+
+
+def asked(
+    m: int,
+    token_budget: int | None,
+    rule: str,
+    within: str,
+    floor: int,
+    cap: int | None,
+    floor_tokens: int,
+    cap_tokens: int | None,
+    padded: bool,
+    unbiased: bool,
+) -> Question:
+    """The question that arguments of `select` ask."""
+    most = whole(m, "m", 1)
+    question = Question(
+        rule=rule,
+        within=within,
+        m=most if cap is None else min(most, whole(cap, "cap", 1)),
+        token_budget=None if token_budget is None else whole(token_budget, "token_budget", 1),
+        floor=whole(floor, "floor", 0),
+        floor_tokens=whole(floor_tokens, "floor_tokens", 0),
+        cap_tokens=None if cap_tokens is None else whole(cap_tokens, "cap_tokens", 1),
+        padded=padded,
+        unbiased=unbiased,
+    )
+    check(question)
+    return question
+
+
+def check(question: Question) -> None:
+    """Refuse names that are not known and what cannot be done together."""
+    _known(question.rule, "rule", RULES)
+    _known(question.within, "within", WITHIN)
+    most, tokens = question.m, question.cap_tokens
+    if question.floor > most:
+        raise UsageError(f"floor: {question.floor} rows are more than the {most} that may be kept.")
+    if tokens is not None and question.floor_tokens > tokens:
+        raise UsageError(
+            f"floor_tokens: {question.floor_tokens} are more than cap_tokens {tokens}."
+        )
+    special = [name for name in ("floor", "floor_tokens", "unbiased") if getattr(question, name)]
+    special += ["within"] * (question.within == "ht")
+    if special and question.rule != OPTIMAL:
+        raise UsageError(f"{special[0]}: rule {question.rule} has none. Use rule {OPTIMAL}.")
+    if question.padded and (question.unbiased or question.within == "ht"):
+        raise UsageError("padded: rows drawn by chance have no longest one. Leave one of them out.")
+    if question.unbiased and WITHIN[question.within].unbiased is None:
+        raise UsageError(f"unbiased: within {question.within} gives some rows no chance. Use auto.")
+    if question.unbiased and most < 2:
+        raise UsageError(
+            "unbiased: m is 1. Rows on both sides of the mean are needed: m 2 or more."
+        )
+
+
+def _known(name: Any, where: str, table: Mapping[str, object]) -> None:
+    """Refuse a name that the table does not have."""
+    if isinstance(name, str) and name in table:
+        return
+    hint = suggestion(str(name), table, f"Known: {', '.join(table)}.")
+    raise UsageError(f"{where}: {reprlib.repr(name)} is not one. {hint}")
+
+
+def whole(value: Any, where: str, least: int) -> int:
+    """A whole number that is not too small."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = least - 1
+    if count < least:
+        raise UsageError(
+            f"{where}: {reprlib.repr(value)} is not a whole number of at least {least}."
+        )
+    return count

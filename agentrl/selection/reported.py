@@ -1,0 +1,89 @@
+"""Reported: the report on a choice.
+
+In    a question, pools, what was kept of each, and why other rows are out
+Out   everything that a person or a file may want to know
+Not   the records themselves: report.py has those
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from agentrl.selection.objective import TIE, q
+from agentrl.selection.pool import Pool
+from agentrl.selection.question import Choice, Question
+from agentrl.selection.report import GroupReport, Report
+
+
+def reported(
+    question: Question, pools: Sequence[Pool], choice: Choice, excluded: Mapping[int, str]
+) -> Report:
+    """Everything about the choice that a person or a file may want."""
+    groups = {
+        pool.label: _group_report(pool, list(kept), choice.notes.get(place, ""))
+        for place, (pool, kept) in enumerate(zip(pools, choice.kept, strict=True))
+    }
+    parts = list(groups.values())
+    q_kept = sum(part.q_kept for part in parts)
+    # Sums in another order round differently: that is no gap.
+    bound = q_kept if choice.upper_bound <= q_kept * (1 + 4 * TIE) else choice.upper_bound
+    return Report(
+        rule=question.rule,
+        method=choice.method,
+        q_kept=q_kept,
+        q_all=sum(part.q_all for part in parts),
+        upper_bound=bound,
+        gap=1 - q_kept / bound if bound > 0 else 0.0,
+        price=choice.price,
+        tokens_kept=sum(part.tokens_kept for part in parts),
+        tokens_all=sum(part.tokens_all for part in parts),
+        cost_kept=sum(
+            question.cost(pool.costs[list(kept)])
+            for pool, kept in zip(pools, choice.kept, strict=True)
+        ),
+        length_ratio=_length_ratio(pools, choice),
+        kept=sum(len(part.kept) for part in parts),
+        of=sum(part.of for part in parts),
+        excluded=excluded,
+        groups=groups,
+    )
+
+
+def _group_report(pool: Pool, kept: list[int], note: str) -> GroupReport:
+    """One group's part."""
+    every, some = q(pool.rewards), q(pool.rewards[kept])
+    return GroupReport(
+        kept=tuple(sorted(pool.rows[kept].tolist())),
+        of=pool.of,
+        valid=len(pool),
+        flat=pool.flat,
+        dropped="" if kept else note or _why_dropped(pool),
+        spread_all=every / max(len(pool), 1),
+        spread_kept=some / max(len(kept), 1),
+        q_all=every,
+        q_kept=some,
+        tokens_all=int(pool.tokens.sum()),
+        tokens_kept=int(pool.tokens[kept].sum()),
+        note=note if kept else "",
+    )
+
+
+def _why_dropped(pool: Pool) -> str:
+    """The reason for a person."""
+    return (
+        f"{len(pool)} usable of {pool.of}: 2 are needed" if len(pool) < 2 else "flat: equal rewards"
+    )
+
+
+def _length_ratio(pools: Sequence[Pool], choice: Choice) -> float:
+    """Tokens of the kept rows over those of average rows of equal reward in their groups."""
+    kept = like = 0.0
+    for pool, some in zip(pools, choice.kept, strict=True):
+        if some:
+            level = np.concatenate(([0], np.cumsum(np.diff(pool.rewards) != 0)))
+            average = np.bincount(level, pool.tokens) / np.bincount(level)
+            kept += float(pool.tokens[list(some)].sum())
+            like += float(average[level[list(some)]].sum())
+    return kept / like if like else 1.0
