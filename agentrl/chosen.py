@@ -8,13 +8,15 @@ Not   a reward of its own: rows are chosen on rewards alone, before any log-prob
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from agentrl.advantage import advantages
 from agentrl.group import Group
 from agentrl.record import Mark
 from agentrl.sample import Sample
-from agentrl.selection import Selection, select
+from agentrl.selection import Selection, effective_tokens, select
+from agentrl.selection.question import Question
+from agentrl.selection.truncation import judged
 from agentrl.trajectory import Trajectory
 
 UNSCALED = frozenset({"dr_grpo"})
@@ -40,38 +42,50 @@ class Chosen:
 
 def choose(
     groups: Sequence[Group],
+    question: Question,
     *,
-    m: int,
-    rule: str,
-    within: str,
     stats: str,
     loss: str,
     seed: int,
+    truncated: str = "score",
+    attention_length: int = 0,
 ) -> Chosen:
-    """Select, then normalise each group's kept rewards."""
+    """Select, then normalise each group's kept rewards.
+
+    Args:
+        groups: What was played.
+        question: What selection is asked.
+        stats: Whose rewards normalise advantages: subset or group.
+        loss: The loss that they are for.
+        seed: Seed of what is drawn.
+        truncated: What the reward of a cut-off trajectory counts as: score, mask or zero.
+        attention_length: Length at which attention costs as much as the rest; 0 counts tokens.
+    """
     rows = [t for g in groups for t in g.trajectories]
-    labels = [position for position, g in enumerate(groups) for _ in g.trajectories]
+    rewards, comparable = judged(
+        [t.reward for t in rows], [t.stop.status == "truncated" for t in rows], truncated
+    )
+    valid = [t.valid and known for t, known in zip(rows, comparable, strict=True)]
     selection = select(
-        [t.reward for t in rows],
+        rewards,
         [t.num_tokens for t in rows],
-        groups=labels,
-        valid=[t.valid for t in rows],
-        m=m,
-        rule=rule,
-        within=within,
+        groups=[position for position, g in enumerate(groups) for _ in g.trajectories],
+        valid=valid,
         seed=seed,
+        costs=[_cost(t, attention_length) for t in rows] if attention_length else None,
+        **asdict(question),
     )
     weights = dict(zip(selection.indices, selection.weights, strict=True))
     marks, start = [Mark()] * len(rows), 0
     for group in groups:
-        size = len(group.trajectories)
-        kept = [i - start for i in selection.indices if start <= i < start + size]
+        own = slice(start, start + len(group.trajectories))
+        kept = [i - start for i in selection.indices if own.start <= i < own.stop]
         values = advantages(
-            group.rewards, kept, stats=stats, scale=loss not in UNSCALED, valid=group.valid
+            rewards[own], kept, stats=stats, scale=loss not in UNSCALED, valid=valid[own]
         )
         for i, value in zip(kept, values, strict=True):
             marks[start + i] = Mark(kept=True, advantage=value, weight=weights[start + i])
-        start += size
+        start = own.stop
     return Chosen(tuple(rows), selection, tuple(marks))
 
 
@@ -92,3 +106,9 @@ def _of_one(trajectory: Trajectory, mark: Mark) -> list[Sample]:
         )
         for branch in branches
     ]
+
+
+def _cost(trajectory: Trajectory, attention_length: int) -> int:
+    """Branches are forwarded apart, and kept or left together."""
+    lengths = (len(branch.input_ids) for branch in trajectory.branches)
+    return sum(effective_tokens(length, attention_length) for length in lengths)

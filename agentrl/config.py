@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from agentrl.errors import UsageError
+from agentrl.selection.question import Question, check
 
 EngineName = Literal["auto", "transformers", "vllm"]
 Progress = Literal["auto", "plain", "json", "off"]
@@ -74,19 +77,83 @@ class SelectSection(Section):
     rule: Literal["max_variance", "all", "random", "max_reward", "first", "percentile"] = Field(
         "max_variance", description="Which m are kept."
     )
-    within: Literal["auto", "random", "cheapest"] = Field(
+    within: Literal["auto", "random", "cheapest", "ht"] = Field(
         "auto", description="Which of equal rewards are kept."
+    )
+    token_budget: int | Literal["auto"] = Field(
+        0, description="Most tokens a step trains on, all groups together; 0: no limit."
+    )
+    micro_batches: int = Field(
+        1, ge=1, description="Micro-batches that --token-budget auto pays for, each step."
+    )
+    floor: int = Field(
+        0, ge=0, description="Fewest kept of a group with contrast, where that fits the budget."
+    )
+    cap: int = Field(0, ge=0, description="Most kept of a group; 0: m.")
+    floor_tokens: int = Field(
+        0, ge=0, description="A group with contrast keeps what so many tokens would bring it."
+    )
+    cap_tokens: int = Field(0, ge=0, description="Most tokens kept of a group; 0: no limit.")
+    attention_length: int = Field(
+        0,
+        ge=0,
+        description="Length L0 at which attention costs as much as the rest: a row counts "
+        "L + L*L/L0 tokens against a budget; 0: L.",
+    )
+    unbiased: bool = Field(
+        False,
+        description="Every row gets a chance, and a weight that undoes it. Needs stats group.",
+    )
+    truncated: Literal["score", "mask", "zero"] = Field(
+        "score", description="Reward of a cut-off episode: its own, none, or 0."
     )
     stats: Literal["subset", "group"] = Field(
         "subset", description="Rewards whose mean and spread normalise advantages."
     )
 
+    @field_validator("token_budget", mode="before")
+    @classmethod
+    def counted(cls, value: object) -> object:
+        """A number of tokens, or auto."""
+        if isinstance(value, str) and value.isdecimal():
+            value = int(value)
+        if value == "auto" or (type(value) is int and value >= 0):
+            return value
+        raise ValueError("neither a number of tokens nor auto.")
+
     @model_validator(mode="after")
     def fits(self) -> Self:
-        """No more can be kept than were played."""
+        """No more can be kept than were played, and not every rule knows every limit."""
         if self.m > self.n:
             raise ValueError(f"can't keep {self.m} of n = {self.n}. Lower --m or raise --n.")
+        if self.cap == 1:
+            raise ValueError("a single trajectory has no contrast. Give 2 or more, or 0 for m.")
+        try:
+            check(self.question(1))
+        except UsageError as error:
+            raise ValueError(str(error)) from error
+        if self.unbiased and self.stats != "group":
+            raise ValueError(
+                "unbiased: weights undo a draw from the whole group, so advantages must be "
+                "those of the whole group. Add --select.stats group."
+            )
         return self
+
+    def question(self, tokens_per_micro_batch: int) -> Question:
+        """What selection is asked each step."""
+        budget = self.token_budget
+        if budget == "auto":
+            budget = self.micro_batches * tokens_per_micro_batch
+        return Question(
+            rule=self.rule,
+            within=self.within,
+            m=min(self.m, self.cap or self.m),
+            token_budget=budget or None,
+            floor=self.floor,
+            floor_tokens=self.floor_tokens,
+            cap_tokens=self.cap_tokens or None,
+            unbiased=self.unbiased,
+        )
 
 
 class UpdateSection(Section):
@@ -113,7 +180,9 @@ class TrainSection(Section):
     eval_every: int = Field(0, ge=0, description="Held-out evaluation every k steps; 0: ends only.")
     save_every: int = Field(20, ge=0, description="Checkpoint every k steps; 0: only the end.")
     keep_checkpoints: int = Field(2, ge=1, description="Newest checkpoints that stay on disk.")
-    flat_warning: int = Field(3, ge=1, description="Flat steps in a row before a warning.")
+    flat_warning: int = Field(
+        3, ge=1, description="Steps in a row, flat or of short rows only, before a warning."
+    )
 
 
 class HeldoutSection(Section):
@@ -150,6 +219,16 @@ class TrainConfig(Section):
     heldout: HeldoutSection = HeldoutSection()
     record: RecordSection = RecordSection()
     run: RunSection = RunSection()
+
+    @model_validator(mode="after")
+    def unbiased_where_rows_count_alike(self) -> Self:
+        """Weights undo a draw only where the loss divides by nothing that was drawn."""
+        if self.select.unbiased and self.update.loss != "grpo":
+            raise ValueError(
+                f"unbiased: {self.update.loss} divides by tokens of the kept rows, which "
+                "depend on the draw. Use --loss grpo."
+            )
+        return self
 
 
 class EvalSection(Section):

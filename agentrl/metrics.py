@@ -29,6 +29,9 @@ METRICS: dict[str, str] = {
     "select/spread_kept": "variance of kept rewards, mean over groups that kept any",
     "select/flat": "groups without contrast",
     "select/gap": "share of the best possible Q that was not reached",
+    "select/price": "squared reward that a token more would bring; 0 where no budget binds",
+    "select/length_ratio": "tokens of kept rows over those of average rows of equal reward",
+    "select/starved": "groups with contrast of which the budget kept nothing",
     "update/loss": "loss of the update",
     "update/grad_norm": "length of the gradient before clipping",
     "update/tokens": "tokens forwarded, without padding",
@@ -81,6 +84,9 @@ def _select_part(chosen: Chosen) -> dict[str, Any]:
         "select/spread_kept": _mean([g.spread_kept for g in groups if g.kept]),
         "select/flat": sum(g.flat for g in groups),
         "select/gap": report.gap,
+        "select/price": report.price,
+        "select/length_ratio": report.length_ratio,
+        "select/starved": sum(not (g.flat or g.kept) for g in groups),
     }
 
 

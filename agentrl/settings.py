@@ -39,6 +39,7 @@ TRAIN_FLAGS = _BOTH | {
     "--m": "select.m",
     "--rule": "select.rule",
     "--within": "select.within",
+    "--token-budget": "select.token_budget",
     "--loss": "update.loss",
     "--lr": "update.lr",
     "--steps": "train.steps",

@@ -31,6 +31,8 @@ class Standing:
     cursor: int = 0
     """Tasks drawn so far."""
     flat_in_a_row: int = 0
+    shorter_in_a_row: int = 0
+    """Steps whose kept rows were far shorter than others of their reward."""
     tokens: dict[str, int] = field(
         default_factory=lambda: {"sampled": 0, "trained": 0, "forwarded": 0}
     )

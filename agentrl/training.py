@@ -24,6 +24,7 @@ from agentrl.interrupt import Interrupt, listening
 from agentrl.interval import Interval
 from agentrl.measure import measure, refuse_if_all_broke
 from agentrl.metrics import step_row
+from agentrl.selection.report import SHORT
 from agentrl.state import draw
 from agentrl.update import UpdateReport
 from agentrl.world import World, note, prepare, recorded
@@ -57,6 +58,16 @@ class StepRecord:
     update: UpdateReport | None
     """None where every group was flat."""
     row: Mapping[str, Any]
+
+
+FLAT = (
+    "without contrast in any group. Nothing is learned: tasks are too easy, too hard, or all "
+    "earn the same. Change the tasks' difficulty, or raise --n."
+)
+SHORTER = (
+    f"the kept trajectories have under {SHORT:.0%} of the tokens of others with their reward. "
+    "Short ones are rewarded on the quiet. Raise --token-budget, or use --within random or ht."
+)
 
 
 @dataclass(slots=True)
@@ -213,15 +224,15 @@ def _write(world: World, chosen: Chosen, row: Mapping[str, Any]) -> None:
 
 
 def _choose(world: World, groups: Sequence[Group], number: int) -> Chosen:
-    s = world.config.select
+    s, update = world.config.select, world.config.update
     return choose(
         groups,
-        m=s.m,
-        rule=s.rule,
-        within=s.within,
+        s.question(update.tokens_per_micro_batch),
         stats=s.stats,
-        loss=world.config.update.loss,
+        loss=update.loss,
         seed=seed_for(world.config.train.seed, number, "0", 0),
+        truncated=s.truncated,
+        attention_length=s.attention_length,
     )
 
 
@@ -232,14 +243,12 @@ def _count(world: World, chosen: Chosen, update: UpdateReport | None) -> None:
         standing.tokens["trained"] += update.trained_tokens
         standing.tokens["forwarded"] += update.tokens
     standing.flat_in_a_row = 0 if update is not None else standing.flat_in_a_row + 1
-    if standing.flat_in_a_row == world.config.train.flat_warning:
-        world.emit(
-            Warned(
-                f"step {standing.step}: {standing.flat_in_a_row} steps in a row without contrast "
-                "in any group. Nothing is learned: tasks are too easy, too hard, or all earn "
-                "the same. Change the tasks' difficulty, or raise --n."
-            )
-        )
+    shorter = chosen.selection.report.shorter
+    standing.shorter_in_a_row = standing.shorter_in_a_row + 1 if shorter else 0
+    patience = world.config.train.flat_warning
+    for count, what in ((standing.flat_in_a_row, FLAT), (standing.shorter_in_a_row, SHORTER)):
+        if count == patience:
+            world.emit(Warned(f"step {standing.step}: {count} steps in a row {what}"))
 
 
 async def _measure(world: World, clock: Clock) -> Interval | None:

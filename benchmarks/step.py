@@ -36,6 +36,7 @@ from agentrl.plan import plan
 from agentrl.policy import Completion, Engine, Request, WeightSource
 from agentrl.render import renderer_for
 from agentrl.sample import Sample
+from agentrl.selection.question import Question
 from agentrl.task import Task
 from agentrl.update import Learner
 from agentrl.weights import Policy, load_policy
@@ -207,7 +208,7 @@ def one_round(bench: Bench, round_: int) -> dict[str, float]:
 
 
 def _choose(groups: Sequence[Group], m: int, rule: str) -> Chosen:
-    return choose(groups, m=m, rule=rule, within="auto", stats="subset", loss="grpo", seed=0)
+    return choose(groups, Question(rule, "auto", m), stats="subset", loss="grpo", seed=0)
 
 
 def _sampled(groups: Sequence[Group]) -> int:

@@ -1,16 +1,20 @@
 import math
+from dataclasses import replace
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentrl.advantage import advantages
 from agentrl.chosen import choose, samples
 from agentrl.group import Group
+from agentrl.selection.question import Question
 from agentrl.task import Task
 from agentrl.trajectory import Branch, Span, Stop, Trajectory
 
-SETTINGS = {
-    "m": 4, "rule": "max_variance", "within": "auto", "stats": "subset", "loss": "grpo", "seed": 0,
-}  # fmt: skip
+SETTINGS = {"stats": "subset", "loss": "grpo", "seed": 0}
+PODS = Question("max_variance", "auto", 4)
 
 
 def trajectory(reward, *, branches=1, sampled=3, stop=Stop.ANSWER):
@@ -26,7 +30,7 @@ def groups(*rewards, **options):
 
 
 def test_kept_rows_have_advantages_of_their_own_group():
-    chosen = choose(groups([0, 0, 0, 0, 1, 1], [5, 5, 5, 9, 9, 9]), **SETTINGS)
+    chosen = choose(groups([0, 0, 0, 0, 1, 1], [5, 5, 5, 9, 9, 9]), PODS, **SETTINGS)
     kept = [(t.reward, round(m.advantage, 3)) for t, m in chosen.kept]
     assert (
         sorted(kept) == [(0, -0.866)] * 2 + [(1, 0.866)] * 2 + [(5, -0.866)] * 2 + [(9, 0.866)] * 2
@@ -36,7 +40,7 @@ def test_kept_rows_have_advantages_of_their_own_group():
 @given(st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=3, max_size=9), min_size=1))
 def test_advantages_of_a_group_sum_to_nothing_and_flat_groups_keep_nothing(rewards):
     played = groups(*rewards)
-    chosen = choose(played, **SETTINGS)
+    chosen = choose(played, PODS, **SETTINGS)
     start = 0
     for group in played:
         marks = chosen.marks[start : start + len(group.trajectories)]
@@ -49,15 +53,15 @@ def test_advantages_of_a_group_sum_to_nothing_and_flat_groups_keep_nothing(rewar
 def test_what_cannot_be_compared_is_not_kept_and_moves_no_mean():
     rows = [trajectory(0.0), trajectory(1.0), trajectory(1.0), trajectory(0.0)]
     broken = [trajectory(None), trajectory(-100.0, stop=Stop.ENV_ERROR)]
-    with_broken = choose([Group(Task("q"), (*rows, *broken))], **SETTINGS)
-    without = choose([Group(Task("q"), tuple(rows))], **SETTINGS)
+    with_broken = choose([Group(Task("q"), (*rows, *broken))], PODS, **SETTINGS)
+    without = choose([Group(Task("q"), tuple(rows))], PODS, **SETTINGS)
     assert [m.advantage for m in with_broken.marks[:4]] == [m.advantage for m in without.marks]
     assert not any(m.kept for m in with_broken.marks[4:])
 
 
 def test_a_trajectory_of_many_branches_weighs_as_much_as_one_of_a_single_branch():
     rows = (trajectory(0.0, branches=10), trajectory(1.0, branches=1))
-    chosen = choose([Group(Task("q"), rows)], **SETTINGS)
+    chosen = choose([Group(Task("q"), rows)], PODS, **SETTINGS)
     found = samples(chosen)
     low = [s for s in found if s.advantage < 0]
     high = [s for s in found if s.advantage > 0]
@@ -69,10 +73,55 @@ def test_a_branch_in_which_nothing_was_sampled_takes_no_weight():
     silent = Branch().plus(Span("prompt", (1, 2)))
     spoken = trajectory(1.0).branches[0]
     both = Trajectory(Task("q"), 0, 0, (), (), Stop.CONTEXT, (spoken, silent), 1.0)
-    chosen = choose([Group(Task("q"), (both, trajectory(0.0)))], **SETTINGS)
+    chosen = choose([Group(Task("q"), (both, trajectory(0.0)))], PODS, **SETTINGS)
     assert [s.weight for s in samples(chosen)] == [1.0, 1.0]
 
 
 def test_without_scaling_advantages_are_differences_of_rewards():
-    chosen = choose(groups([0, 0, 4, 4]), **{**SETTINGS, "loss": "dr_grpo"})
+    chosen = choose(groups([0, 0, 4, 4]), PODS, **{**SETTINGS, "loss": "dr_grpo"})
     assert [m.advantage for m in chosen.marks] == [-2, -2, 2, 2]
+
+
+def test_a_budget_counts_every_branch_of_a_trajectory_and_keeps_them_together():
+    rows = (trajectory(0.0), trajectory(1.0, branches=4), trajectory(1.0, branches=2))
+    played = [Group(Task("q"), rows)]
+    chosen = choose(played, replace(PODS, token_budget=16), **SETTINGS)
+    assert [m.kept for m in chosen.marks] == [True, False, True]
+    assert sum(len(s.input_ids) for s in samples(chosen)) == 15
+
+
+def test_attention_makes_one_long_branch_dearer_than_many_short_ones():
+    rows = (trajectory(0.0), trajectory(1.0, sampled=17), trajectory(1.0, branches=4))
+    played = [Group(Task("q"), rows)]
+    linear = choose(played, replace(PODS, token_budget=25), **SETTINGS)
+    assert [m.kept for m in linear.marks] == [True, True, False]
+    square = choose(played, replace(PODS, token_budget=55), **SETTINGS, attention_length=5)
+    assert [m.kept for m in square.marks] == [True, False, True]
+    assert square.selection.report.cost_kept == 10 + 4 * 10
+
+
+@pytest.mark.parametrize(
+    ("policy", "kept", "values"),
+    [("score", {0.0, 1.0}, 2), ("mask", {1.0, 0.5}, 2), ("zero", {1.0, 9.0}, 2)],
+)
+def test_a_cut_off_trajectory_counts_as_the_named_policy_says(policy, kept, values):
+    cut = trajectory({"score": 0.0, "mask": 0.0, "zero": 9.0}[policy], stop=Stop.MAX_TURNS)
+    rows = (cut, trajectory(0.5), trajectory(1.0))
+    chosen = choose([Group(Task("q"), rows)], replace(PODS, m=2), **SETTINGS, truncated=policy)
+    assert {t.reward for t, _ in chosen.kept} == kept
+    assert sum(m.advantage for _, m in chosen.kept) == pytest.approx(0)
+    assert len(chosen.kept) == values
+
+
+def test_an_unbiased_choice_has_the_advantages_of_the_whole_group_on_average():
+    rewards = [0, 0, 0, 0, 0, 1, 0.5, 1, 0, 0]
+    lengths = [3, 9, 5, 7, 30, 4, 20, 11, 6, 8]
+    rows = [trajectory(r, sampled=n) for r, n in zip(rewards, lengths, strict=True)]
+    played, question = [Group(Task("q"), tuple(rows))], replace(PODS, unbiased=True)
+    total = np.zeros(len(rows))
+    for seed in range(4000):
+        chosen = choose(played, question, stats="group", loss="grpo", seed=seed)
+        each = [(m.advantage or 0.0) * m.weight if m.kept else 0.0 for m in chosen.marks]
+        total += np.array(each) / len(chosen.kept)
+    full = np.array(advantages(rewards, range(len(rows)), stats="group")) / len(rows)
+    assert total / 4000 == pytest.approx(full, abs=0.012)

@@ -118,6 +118,36 @@ def test_settings_that_contradict_each_other_are_told_by_the_flag_given_last():
     assert complaint(of_flags, ("--m", "9"), ("--n", "8")).startswith("--n 8: can't keep 9")
 
 
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ((("--rule", "random"), ("--within", "ht")), "within: rule random has none. "),
+        ((("--rule", "first"), ("--select.floor", "2")), "floor: rule first has none. "),
+        (
+            (("--select.stats", "group"), ("--select.unbiased", "true"), ("--loss", "dapo")),
+            "unbiased: dapo divides by tokens of the kept rows",
+        ),
+        (
+            (("--select.stats", "group"), ("--select.unbiased", "1"), ("--within", "cheapest")),
+            "unbiased: within cheapest gives some rows no chance. ",
+        ),
+    ],
+)
+def test_what_a_choice_cannot_do_is_refused_before_a_run(flags, expected):
+    flag, text = flags[-1]
+    assert complaint(of_flags, *flags).startswith(f"{flag} {text}: {expected}")
+
+
+def test_a_budget_of_micro_batches_follows_their_size():
+    def budget(**section):
+        return SelectSection(**section).question(1000).token_budget
+
+    assert budget() is None
+    assert budget(token_budget="70") == 70
+    assert budget(token_budget="auto") == 1000
+    assert budget(token_budget="auto", micro_batches=3) == 3000
+
+
 def test_settings_that_contradict_each_other_are_told_by_their_line_in_a_file(tmp_path):
     message = complaint(of_toml, tmp_path, "[select]\nm = 80\n")
     assert message == "1.toml:2: select.m = 80: can't keep 80 of n = 32. Lower --m or raise --n."
@@ -133,6 +163,11 @@ def test_settings_that_contradict_each_other_are_told_by_their_line_in_a_file(tm
         ("--update.clip_low", "1", "--update.clip_low 1: must be less than 1. "),
         ("--record.tokens", "perhaps", "--record.tokens perhaps: not true or false. "),
         ("--rule", "max_varance", "--rule max_varance: not one. Did you mean max_variance? "),
+        ("--token-budget", "lots", "--token-budget lots: neither a number of tokens nor auto. "),
+        ("--token-budget", "-5", "--token-budget -5: neither a number of tokens nor auto. "),
+        ("--select.cap", "1", "--select.cap 1: a single trajectory has no contrast. "),
+        ("--select.floor", "9", "--select.floor 9: floor: 9 rows are more than the 8 "),
+        ("--select.unbiased", "true", "--select.unbiased true: unbiased: weights undo a draw "),
         ("--rule", "zzz", "--rule zzz: not one. Choose max_variance, all, random, "),
     ],
 )
@@ -219,7 +254,12 @@ VALUES = st.recursive(
 CONFIGS = st.builds(
     TrainConfig,
     env=st.builds(EnvSection, name=TEXTS, options=st.dictionaries(TEXTS, VALUES, max_size=4)),
-    select=st.builds(SelectSection, n=st.integers(8, 99), m=st.integers(2, 8)),
+    select=st.builds(
+        SelectSection,
+        n=st.integers(8, 99),
+        m=st.integers(2, 8),
+        token_budget=st.one_of(st.just("auto"), st.integers(0, 10**9)),
+    ),
 )
 
 

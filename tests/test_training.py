@@ -45,6 +45,16 @@ class Flat(Lengths):
         return 1.0
 
 
+class Rambling(Lengths):
+    """Some episodes read much more than others for the same reward."""
+
+    def start(self, task):
+        return "word " * 300 if self.np_random_seed % 4 < 2 else None
+
+    def reward(self, task, trajectory):
+        return float(trajectory.seed % 2)
+
+
 class Shaky(Lengths):
     """Infrastructure breaks in some episodes; others cannot be scored."""
 
@@ -262,6 +272,42 @@ def test_flat_groups_are_never_trained_on_and_a_person_is_told(tmp_path, environ
     assert [(r["version"], r["select/flat"], r["select/kept"]) for r in rows] == [(0, 2, 0)] * 2
     assert weights(tmp_path / "run", 0) == weights(tmp_path / "run", 2)
     assert [e.text for e in events if isinstance(e, Warned)]
+
+
+def test_a_step_trains_on_no_more_tokens_than_its_budget(tmp_path, environment):
+    plain = settings(tmp_path / "plain", environment("Lengths"), train={"steps": 1})
+    train(plain)
+    (whole,) = disk.rows(tmp_path / "plain" / "run" / "metrics.jsonl")
+    budget = whole["update/tokens"] * 2 // 3
+    train(settings(tmp_path, environment("Lengths"), select={"token_budget": budget}))
+    rows = list(disk.rows(tmp_path / "run" / "metrics.jsonl"))
+    for row in rows:
+        assert 0 < row["select/tokens_kept"] == row["update/tokens"] <= budget
+        assert row["select/price"] > 0
+        assert 0 <= row["select/gap"] < 1
+    assert rows[0]["select/tokens_all"] == whole["select/tokens_all"]
+
+
+def test_a_budget_that_nothing_fits_trains_on_nothing_and_says_so(tmp_path, environment):
+    train(settings(tmp_path, environment("Lengths"), select={"token_budget": 3}))
+    rows = list(disk.rows(tmp_path / "run" / "metrics.jsonl"))
+    found = [(r["version"], r["select/kept"], r["select/starved"]) for r in rows]
+    assert found == [(0, 0, 2)] * 2
+
+
+def test_a_person_is_told_where_a_budget_keeps_the_short_ones_only(tmp_path, environment):
+    events = []
+    config = settings(
+        tmp_path,
+        environment("Rambling"),
+        select={"n": 12, "m": 4, "token_budget": "auto"},
+        update={"tokens_per_micro_batch": 1200},
+        train={"flat_warning": 2},
+    )
+    train(config, listeners=[events.append])
+    rows = list(disk.rows(tmp_path / "run" / "metrics.jsonl"))
+    assert all(r["select/length_ratio"] < 0.7 for r in rows)
+    assert [e.text for e in events if isinstance(e, Warned) and "--token-budget" in e.text]
 
 
 def test_broken_and_unscored_episodes_never_become_rewards(tmp_path, environment):
