@@ -105,17 +105,6 @@ def test_without_a_command_the_help_is_shown_and_the_code_says_that_something_wa
         ("train --name ..", "--name ..: a name is one folder, not a path."),
         ("eval --out /dev/null/x", "--out /dev/null/x: cannot be written at /dev/null."),
         ("eval --split tset", "--split tset: not one. Did you mean test? "),
-        ("select --rewards 0,1", "--m: required"),
-        ("select --m 2", "agentrl select: give one of --rewards, --file, or RUN with --step."),
-        ("select --rewards 0,x --m 2", "--rewards: 'x' is not a number."),
-        ("select --rewards 0,1 --tokens 1 --m 2", "--tokens: 1 numbers for 2 rewards. "),
-        ("select --rewards 0,1 --m 0", "--m: 0 is not a whole number of at least 1."),
-        (
-            "select --rewards 0,1 --m 1 --rule frst",
-            "--rule: 'frst' is not one. Did you mean first?",
-        ),
-        ("select --rewards 0,1 --m 1 --token-budget 0", "--token-budget: 0 is not "),
-        ("select --file no/where.jsonl --m 2", "--file no/where.jsonl: cannot be read. "),
         ("envs lst", "agentrl envs lst: no such action. Did you mean list?"),
     ],
 )
@@ -128,24 +117,6 @@ def test_a_mistake_in_a_file_is_told_with_its_line(tmp_path, monkeypatch, refuse
     (tmp_path / "mine.toml").write_text("\n[selct]\nm = 2\n")
     said = refused("train", "--config", "mine.toml")
     assert said == "mine.toml:2: [selct] is not a setting. Did you mean [select]?"
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("{", ":2: not JSON. "),
-        ("3", ":2: a line is an object with a reward"),
-        ('{"tokens": 3}', ":2: a line is an object with a reward"),
-        ('{"reward": "1"}', ':2: reward "1" is not one. '),
-        ('{"reward": 1, "token": 3}', ":2: token is not a field. Did you mean tokens?"),
-        ('{"reward": 1, "valid": 1}', ":2: valid 1 is not one. "),
-        ('{"reward": true}', ":2: reward true is not one. "),
-    ],
-)
-def test_a_bad_line_of_a_selection_is_told_with_its_number(line, message, tmp_path, refused):
-    path = tmp_path / "rows.jsonl"
-    path.write_text(f'{{"reward": 1}}\n{line}\n')
-    assert refused("select", "--file", str(path), "--m", "2").startswith(f"{path}{message}")
 
 
 def test_verbose_adds_the_traceback(call):
@@ -224,90 +195,6 @@ def test_a_reader_that_leaves_early_is_no_traceback():
     )
     os.close(write)
     assert (done.returncode, done.stderr) == (1, "")
-
-
-LINES = """\
-{"group": "a", "reward": 1.0, "tokens": 100}
-{"group": "a", "reward": 0.0, "tokens": 10}
-
-{"group": "b", "reward": 0.5}
-{"group": "a", "reward": 0.5, "tokens": 20}
-{"group": "b", "reward": 0.5, "valid": true}
-{"group": "a", "reward": null}
-{"group": "a", "reward": 1.0, "valid": false}
-"""
-
-
-def test_select_prints_one_document_for_programs():
-    done = process("select", "--file", "-", "--m", "2", "--json", input=LINES)
-    found = json.loads(done.stdout)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert found["kept"] == [0, 1]
-    assert found["weights"] == [1.0, 1.0]
-    assert found["tokens_kept"] == 110
-    assert (found["q_kept"], found["upper_bound"], found["gap"]) == (0.5, 0.5, 0.0)
-    assert set(found["excluded"]) == {"5", "6"}
-    assert found["groups"]["b"] == {
-        "kept": [],
-        "spread_all": 0.0,
-        "spread_kept": 0.0,
-        "flat": True,
-    }
-    assert set(found) == {
-        *("kept", "weights", "q_kept", "q_all", "tokens_kept", "method"),
-        *("upper_bound", "gap", "price", "groups", "excluded"),
-    }
-
-
-def test_select_draws_a_group_as_bars_with_the_kept_rewards_marked(call):
-    code, out, err = call("select", "--rewards", "-1,0,1,.5", "--m", "2")
-    assert (code, err) == (0, "")
-    assert out.splitlines()[:5] == [
-        "group 0: kept 2 of 4 · spread 0.5469 -> 1",
-        "  ▁▅▆█",
-        "  ^  ^",
-        "  [-1] 0 0.5 [1]",
-        "kept rows 0 2, of 4",
-    ]
-
-
-def test_a_group_may_be_called_by_any_text_that_json_can_hold(call, tmp_path):
-    rows = [{"group": "a\u2028b", "reward": r, "tokens": 1} for r in (0, 1)]
-    file = tmp_path / "rows.jsonl"
-    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    file.write_text(lines, encoding="utf-8")
-    code, out, _ = call("select", "--file", str(file), "--m", "2", "--json")
-    assert code == 0
-    assert set(json.loads(out)["groups"]) == {"a\u2028b"}
-
-
-def test_select_compares_every_rule_on_the_same_rows(call):
-    code, out, _ = call("select", "--rewards", "0,0,0,1,1,.5", "--m", "2", "--compare", "--json")
-    assert code == 0
-    found = json.loads(out)
-    assert set(found) == {"max_variance", "all", "random", "max_reward", "first", "percentile"}
-    assert found["max_variance"]["q_kept"] == 0.5
-    assert found["max_reward"]["q_kept"] == 0.0
-
-
-def test_select_explains_a_recorded_step(call, refused, tmp_path):
-    run = tmp_path / "run"
-    (run / "groups").mkdir(parents=True)
-    (run / "run.json").write_text("{}")
-    rows = [
-        {"task_id": "t" * 64, "reward": r, "tokens": 10, "status": s}
-        for r, s in ((0.0, "ok"), (1.0, "truncated"), (1.0, "ok"), (None, "error"))
-    ]
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (run / "groups" / "000004.jsonl").write_text(lines)
-    code, out, _ = call("select", str(run), "--step", "4", "--m", "2", "--json")
-    assert code == 0
-    found = json.loads(out)
-    assert set(found["excluded"]) == {"3"}
-    assert found["q_kept"] == 0.5
-    said = refused("select", str(run), "--step", "9", "--m", "2")
-    assert said == f"--step 9: {run} has no such step. It has 4 to 4."
-    assert "which step" in refused("select", str(run), "--m", "2")
 
 
 def test_environments_are_listed_with_what_they_are(call):

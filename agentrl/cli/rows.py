@@ -2,23 +2,27 @@
 
 In    words of the command line, lines of JSON, groups/NNNNNN.jsonl of a run
 Out   Rows, one entry a trajectory
-Not   a choice: select.py makes it
+Not   a choice: asking.py makes it
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agentrl import disk
 from agentrl.errors import UsageError, suggestion
 from agentrl.record import RunFolder
+from agentrl.selection.truncation import judged
 
-FIELDS = ("group", "reward", "tokens", "valid")
+FIELDS = ("group", "reward", "tokens", "valid", "truncated")
+RECORDED = ("task_id", "reward", "tokens", "status")
+"""Fields of a recorded trajectory without which nothing can be chosen."""
+REWARD = (int, float, type(None))
 Value = TypeVar("Value")
 
 
@@ -26,16 +30,31 @@ Value = TypeVar("Value")
 class Rows:
     """What can be chosen from, one entry a trajectory."""
 
-    rewards: list[float | None]
-    tokens: list[int]
-    groups: list[str]
-    valid: list[bool]
+    rewards: list[float | None] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
+    valid: list[bool] = field(default_factory=list)
+    truncated: list[bool] = field(default_factory=list)
+    """Whether it was cut off."""
+    kept: list[bool] = field(default_factory=list)
+    """Whether the run trained on it; empty where no run is explained."""
+    places: list[str] = field(default_factory=list)
+    """`file:line` of each; empty for numbers that were typed in."""
+    reasons: dict[int, str] = field(default_factory=dict)
+    """Why a row is out, where the source knows it better than the selection can."""
 
     def reward(self, row: int) -> float:
         """A reward that is known to be there."""
         value = self.rewards[row]
         assert value is not None
         return value
+
+    def under(self, policy: str) -> Rows:
+        """The same rows where what was cut off counts as the policy says."""
+        rewards, comparable = judged(self.rewards, self.truncated, policy)
+        masked = {row: "truncated: masked" for row, fine in enumerate(comparable) if not fine}
+        valid = [one and other for one, other in zip(self.valid, comparable, strict=True)]
+        return replace(self, rewards=rewards, valid=valid, reasons=masked | self.reasons)
 
 
 def listed(rewards: str, tokens: str | None) -> Rows:
@@ -45,31 +64,38 @@ def listed(rewards: str, tokens: str | None) -> Rows:
     costs = [1] * size if tokens is None else [whole("--tokens", t) for t in tokens.split(",")]
     if len(costs) != size:
         raise UsageError(f"--tokens: {len(costs)} numbers for {size} rewards. Give one for each.")
-    return Rows(values, costs, ["0"] * size, [True] * size)
+    return Rows(values, costs, ["0"] * size, [True] * size, [False] * size)
 
 
 def recorded(run: RunFolder, step: int) -> Rows:
     """The trajectories of a step of a run, kept or not, grouped by task."""
     path = run.path / "groups" / f"{step:06d}.jsonl"
     if not path.is_file():
-        steps = sorted(int(p.stem) for p in path.parent.glob("*.jsonl"))
+        steps = sorted(int(p.stem) for p in path.parent.glob("*.jsonl") if p.stem.isdecimal())
         have = f"It has {steps[0]} to {steps[-1]}." if steps else "It has none."
         raise UsageError(f"--step {step}: {run.path} has no such step. {have}")
-    rows = Rows([], [], [], [])
-    for row in disk.rows(path):
-        rows.rewards.append(row["reward"])
-        rows.tokens.append(row["tokens"])
-        rows.groups.append(row["task_id"])
-        rows.valid.append(row["status"] != "error" and row["reward"] is not None)
+    rows, seen = Rows(), Counter[tuple[str, int]]()
+    for where, line in _lines(str(path), str(path)):
+        row = _object(where, line)
+        for name in RECORDED:
+            if name not in row:
+                raise UsageError(f"{where}: no {name}. It is not what a run writes.")
+        _add_recorded(rows, row, where, seen)
     return rows
 
 
 def read(file: str) -> Rows:
     """Lines of JSON with `reward` and perhaps the other fields; - is standard input."""
-    rows = Rows([], [], [], [])
-    for number, line in enumerate(_lines(file), 1):
-        if line.strip():
-            _add(rows, _object(f"{file}:{number}", line), f"{file}:{number}")
+    rows = Rows()
+    for where, line in _lines(file, f"--file {file}"):
+        row = _object(where, line)
+        if "reward" not in row:
+            raise UsageError(f"{where}: a line is an object with a reward, and perhaps tokens.")
+        for name in row:
+            if name not in FIELDS:
+                hint = suggestion(name, FIELDS, f"Known: {', '.join(FIELDS)}.")
+                raise UsageError(f"{where}: {name} is not a field. {hint}")
+        _add(rows, row, where)
     return rows
 
 
@@ -88,35 +114,59 @@ def whole(flag: str, text: str) -> int:
         raise UsageError(f"{flag}: {text!r} is not a whole number.") from None
 
 
-def _lines(file: str) -> Iterable[str]:
+def _lines(file: str, named: str) -> Iterator[tuple[str, str]]:
+    """Lines that are not empty, each with its place."""
     try:
         # Not splitlines: what a JSON string may hold unescaped, such as U+2028, ends no line.
-        return sys.stdin if file == "-" else Path(file).read_text(encoding="utf-8").split("\n")
+        raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        text = raw.decode("utf-8-sig")
     except OSError as error:
-        raise UsageError(f"--file {file}: cannot be read. {error.strerror}.") from error
+        raise UsageError(f"{named}: cannot be read. {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"--file {file}: not UTF-8 text (byte {error.start}).") from error
+        raise UsageError(f"{named}: not UTF-8 text (byte {error.start}).") from error
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            yield f"{file}:{number}", line
 
 
 def _object(where: str, line: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
+    except RecursionError:
+        raise UsageError(f"{where}: not a row. It is nested too deeply.") from None
     except ValueError as error:
         raise UsageError(f"{where}: not JSON. {error}.") from error
-    if not isinstance(found, dict) or "reward" not in found:
+    if not isinstance(found, dict):
         raise UsageError(f"{where}: a line is an object with a reward, and perhaps tokens.")
-    for name in found:
-        if name not in FIELDS:
-            hint = suggestion(name, FIELDS, f"Known: {', '.join(FIELDS)}.")
-            raise UsageError(f"{where}: {name} is not a field. {hint}")
     return found
 
 
 def _add(rows: Rows, row: Mapping[str, Any], where: str) -> None:
-    rows.rewards.append(_field(row, "reward", (int, float, type(None)), None, where))
+    rows.rewards.append(_field(row, "reward", REWARD, None, where))
     rows.tokens.append(_field(row, "tokens", (int,), 1, where))
     rows.groups.append(str(_field(row, "group", (str, int), 0, where)))
     rows.valid.append(_field(row, "valid", (bool,), True, where))
+    rows.truncated.append(_field(row, "truncated", (bool,), False, where))
+    rows.places.append(where)
+
+
+def _add_recorded(
+    rows: Rows, row: Mapping[str, Any], where: str, seen: Counter[tuple[str, int]]
+) -> None:
+    task = str(_field(row, "task_id", (str, int), "", where))
+    # Tasks may share a name that somebody gave them: the same member again is another group.
+    member = task, _field(row, "member", (int,), -1 - len(rows.rewards), where)
+    seen[member] += 1
+    reward, status = _field(row, "reward", REWARD, None, where), row["status"]
+    if status == "error":
+        rows.reasons[len(rows.rewards)] = "status error: not the policy's doing"
+    rows.rewards.append(reward)
+    rows.tokens.append(_field(row, "tokens", (int,), 0, where))
+    rows.groups.append(task if seen[member] == 1 else f"{task} #{seen[member]}")
+    rows.valid.append(status != "error" and reward is not None)
+    rows.truncated.append(status == "truncated")
+    rows.kept.append(_field(row, "kept", (bool,), False, where))
+    rows.places.append(where)
 
 
 def _field(

@@ -3,55 +3,49 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
-from agentrl.cli.output import output
+from agentrl.cli.asking import Asked, add_flags, asked, asked_by, choose, costs, given, masked
+from agentrl.cli.output import Output, output
 from agentrl.cli.parser import Parser
 from agentrl.cli.rows import Rows, listed, read, recorded, whole
+from agentrl.cli.strip import Shown, comparison, reasons, strip
+from agentrl.cli.strip import recorded as kept_by_run
 from agentrl.errors import UsageError
-from agentrl.selection import Selection, select
+from agentrl.selection import Selection
+from agentrl.selection.question import OPTIMAL
 from agentrl.selection.rules import RULES
 
 EXAMPLES = (
-    "--rewards 0,0,1,.5 --tokens 10,20,30,40 --m 2",
+    "--rewards 0,0,1,.5 --tokens 10,20,30,40 --m 2 --token-budget 50",
     "runs/tool_math-001 --step 4 --compare",
 )
-BARS = "▁▂▃▄▅▆▇█"
-SHORT = 16
-"""Groups up to this size are shown with their numbers too."""
+REPORTED = (
+    *("q_kept", "q_all", "tokens_kept", "tokens_all", "cost_kept", "rule", "method"),
+    *("upper_bound", "gap", "price", "length_ratio"),
+)
+"""What `--json` takes from the report as it is."""
 
 
 def run(words: Sequence[str]) -> int:
     """Choose, and show the choice."""
     args = _parser().read(words)
-    rows = _rows(args)
+    _check(args)
+    rows, own = _source(args)
+    wanted = asked(args, own)
+    rows = masked(rows, wanted)
     with output(args.json) as out:
         if args.compare:
-            found = {rule: _select(args, rows, rule) for rule in RULES}
-            out.document = {rule: document(one) for rule, one in found.items()}
-            out.say(comparison(found))
-            return 0
-        one = _select(args, rows, args.rule)
-        out.document = document(one)
-        out.say(strip(one, rows))
+            _compare(rows, wanted, out)
+        else:
+            _explain(rows, wanted, own, given(args), out)
     return 0
 
 
-def comparison(found: dict[str, Selection]) -> str:
-    """Every rule on the same rows, best Q first."""
-    lines = [f"{'rule':<14}{'Q':>12}{'kept':>8}{'tokens':>10}   method"]
-    for rule, one in sorted(found.items(), key=lambda item: -item[1].report.q_kept):
-        r = one.report
-        lines.append(f"{rule:<14}{r.q_kept:>12.6g}{r.kept:>8}{r.tokens_kept:>10}   {r.method}")
-    return "\n".join(lines)
-
-
-def document(found: Selection) -> dict[str, Any]:
+def document(found: Selection, rows: Rows) -> dict[str, Any]:
     """The choice as `--json` prints it."""
     report = found.report
-    names = ("q_kept", "q_all", "tokens_kept", "method", "upper_bound", "gap", "price")
     groups = {
         str(label): {
             "kept": list(group.kept),
@@ -61,109 +55,104 @@ def document(found: Selection) -> dict[str, Any]:
         }
         for label, group in report.groups.items()
     }
+    notes = {str(label): group.note or group.dropped for label, group in report.groups.items()}
+    found_by_run = kept_by_run(found, rows)
+    ran = {} if found_by_run is None else {"kept": found_by_run.kept, "same": found_by_run.same}
     return {
         "kept": list(found.indices),
         "weights": list(found.weights),
-        **{name: getattr(report, name) for name in names},
+        **{name: getattr(report, name) for name in REPORTED},
         "groups": groups,
-        "excluded": {str(row): why for row, why in report.excluded.items()},
+        "notes": {label: note for label, note in notes.items() if note},
+        "excluded": {str(row): why for row, why in reasons(found, rows).items()},
+        **({"recorded": ran} if ran else {}),
     }
 
 
-def strip(found: Selection, rows: Rows) -> str:
-    """The choice for a person: each group's rewards as bars in order, the kept ones marked."""
-    report = found.report
-    lines = [line for label in report.groups for line in _strip_of(found, rows, label)]
-    lines += [f"row {row} is out: {why}" for row, why in report.excluded.items()]
-    lines.append(f"kept rows {' '.join(map(str, found.indices)) or 'none'}, of {report.of}")
-    bound = f" (at most {report.upper_bound:.6g})" if report.gap > 0 else ""
-    lines.append(
-        f"Q {report.q_kept:.6g} of {report.q_all:.6g}{bound} · "
-        f"tokens {report.tokens_kept} of {report.tokens_all} · {report.rule}: {report.method}"
+def _compare(rows: Rows, wanted: Asked, out: Output) -> None:
+    """Every rule on the same rows under the same limits, as far as it knows them."""
+    found: dict[str, Selection] = {}
+    left_out: dict[str, tuple[str, ...]] = {}
+    for rule in RULES:
+        own, left_out[rule] = wanted.by(rule)
+        found[rule] = choose(rows, own)
+    out.document = {
+        rule: document(one, rows) | {"left_out": list(left_out[rule])}
+        for rule, one in found.items()
+    }
+    out.say(comparison(found, left_out))
+
+
+def _explain(rows: Rows, wanted: Asked, own: Asked, flags: dict[str, str], out: Output) -> None:
+    # What the run asked and this rule has not got is left out; what a flag asks is refused.
+    asked_now, left_out = wanted.by(wanted.options.get("rule", OPTIMAL), flags)
+    found = choose(rows, asked_now)
+    settings = {"effective_length": wanted.effective_length, "truncated": wanted.truncated}
+    out.document = document(found, rows) | {"asked": {**asked_now.options, **settings}}
+    out.say(
+        strip(
+            Shown(
+                found,
+                rows,
+                costs(rows, wanted),
+                unit="cost" if wanted.effective_length else "tokens",
+                budget=asked_now.options.get("token_budget"),
+                flags=list(flags.values()),
+            )
+        )
     )
-    return "\n".join(lines)
+    if left_out:
+        out.say(f"without the run's {', '.join(left_out)}: this rule has none")
 
 
-def _strip_of(found: Selection, rows: Rows, label: Any) -> list[str]:
-    group, kept = found.report.groups[label], set(found.indices)
-    own = [i for i, other in enumerate(rows.groups) if other == label]
-    ranked = sorted((i for i in own if i not in found.report.excluded), key=rows.reward)
-    spread = f"spread {group.spread_all:.4g} -> {group.spread_kept:.4g}"
-    lines = [
-        f"group {str(label)[:12]}: kept {len(group.kept)} of {group.of} · {group.dropped or spread}"
-    ]
-    if ranked:
-        lines.append(f"  {_bars([rows.reward(i) for i in ranked])}")
-        lines.append(f"  {''.join('^' if i in kept else ' ' for i in ranked)}".rstrip())
-    if ranked and len(ranked) <= SHORT:
-        shown = (f"[{rows.reward(i):g}]" if i in kept else f"{rows.reward(i):g}" for i in ranked)
-        lines.append(f"  {' '.join(shown)}")
-    return lines
-
-
-def _bars(values: Sequence[float]) -> str:
-    low, high = min(values), max(values)
-    steps = len(BARS) - 1
-    scale = steps / (high - low) if high > low else 0.0
-    return "".join(BARS[round((value - low) * scale)] for value in values)
-
-
-def _rows(args: argparse.Namespace) -> Rows:
-    given = [args.rewards is not None, args.file is not None, args.run is not None]
-    if sum(given) != 1:
+def _check(args: argparse.Namespace) -> None:
+    """Refuse options that do not go with each other."""
+    sources = [args.rewards is not None, args.file is not None, args.run is not None]
+    if sum(sources) != 1:
         raise UsageError("agentrl select: give one of --rewards, --file, or RUN with --step.")
-    if args.run is not None:
-        from agentrl.record import locate
+    if args.tokens is not None and args.rewards is None:
+        raise UsageError("--tokens: it goes with --rewards. Elsewhere each row has its own.")
+    if args.step is not None and args.run is None:
+        raise UsageError("--step: it is a step of RUN. Name the run, or leave it out.")
+    if args.truncated is not None and args.rewards is not None:
+        raise UsageError(
+            "--truncated: --rewards cannot say which rows were cut off. "
+            'Use --file, and the field "truncated".'
+        )
+    if args.compare and args.rule is not None:
+        raise UsageError("--rule: --compare shows every rule. Leave one of the two out.")
 
-        if args.step is None:
-            raise UsageError(f"agentrl select {args.run}: which step? Add --step K.")
-        return recorded(locate(args.run), whole("--step", args.step))
-    return read(args.file) if args.file is not None else listed(args.rewards, args.tokens)
+
+def _source(args: argparse.Namespace) -> tuple[Rows, Asked]:
+    """The rows, and what is asked of them unless flags say otherwise."""
+    if args.run is None:
+        rows = read(args.file) if args.file is not None else listed(args.rewards, args.tokens)
+        return rows, Asked()
+    # Not above: a run's folder is not needed for numbers that were typed in.
+    from agentrl.record import locate
+
+    if args.step is None:
+        raise UsageError(f"agentrl select {args.run}: which step? Add --step K.")
+    folder, step = locate(args.run, args.out), whole("--step", args.step)
+    return recorded(folder, step), asked_by(folder, step)
 
 
 def _parser() -> Parser:
     parser = Parser("select", "choose the trajectories to train on, and say why", EXAMPLES)
-    parser.add_argument("run", nargs="?", metavar="RUN", help="a run whose step is explained")
+    parser.add_argument(
+        "run", nargs="?", metavar="RUN", help="a run whose step is explained, by its own settings"
+    )
     parser.add_argument("--step", help="step of RUN")
+    parser.add_argument("--out", default="runs", help="folder of all runs [runs]")
     parser.add_argument("--rewards", help="one reward a trajectory, with commas between")
     parser.add_argument(
         "--tokens", help="tokens to train on each, with commas between; 1 if absent"
     )
     parser.add_argument(
-        "--file", help='lines {"group":"a","reward":1.0,"tokens":120,"valid":true}; - is stdin'
+        "--file",
+        help='lines {"group":"a","reward":1.0,"tokens":120,"valid":true,"truncated":false}; '
+        "all but the reward may be absent; - is stdin",
     )
-    parser.add_argument("--m", required=True, help="most trajectories to keep of each group")
-    parser.add_argument("--token-budget", help="most tokens to keep of all groups together")
-    parser.add_argument("--rule", default="max_variance", help="which m [max_variance]")
     parser.add_argument("--compare", action="store_true", help="every rule, side by side")
-    parser.add_argument("--within", default="auto", help="which of equal rewards [auto]")
-    parser.add_argument("--seed", default="0", help="seed of what is drawn [0]")
+    add_flags(parser)
     return parser
-
-
-def _select(args: argparse.Namespace, rows: Rows, rule: str) -> Selection:
-    budget = args.token_budget
-    with _in_flags():
-        return select(
-            rows.rewards,
-            rows.tokens,
-            m=whole("--m", args.m),
-            token_budget=None if budget is None else whole("--token-budget", budget),
-            groups=rows.groups,
-            valid=rows.valid,
-            rule=rule,
-            within=args.within,
-            seed=whole("--seed", args.seed),
-        )
-
-
-@contextmanager
-def _in_flags() -> Iterator[None]:
-    """Messages about an argument of `select()` are about a flag here."""
-    try:
-        yield
-    except UsageError as error:
-        name, colon, text = str(error).partition(":")
-        if name in ("rule", "within", "m", "seed", "token_budget", "tokens", "rewards"):
-            name = f"--{name.replace('_', '-')}"
-        raise UsageError(f"{name}{colon}{text}") from error
