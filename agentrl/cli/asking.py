@@ -31,9 +31,9 @@ NUMBERS = {
     "seed": "seed of what is drawn [0]",
 }
 LIMITS = {
-    "token_budget": "most tokens to keep of all groups together; none; auto is RUN's own",
-    "cap": "most to keep of a group, if less than m; none",
-    "cap_tokens": "most tokens to keep of a group; none",
+    "token_budget": "most tokens to keep of all groups together, or none; auto: of RUN's micro-batches",
+    "cap": "most to keep of a group, if less than m, or none",
+    "cap_tokens": "most tokens to keep of a group, or none",
 }
 NAMES = {
     "rule": f"which m: {', '.join(RULES)} [{OPTIMAL}]",

@@ -178,7 +178,7 @@ def _facts(shown: Shown, report: Report) -> Iterator[str]:
     weighted = set(shown.found.weights) - {1.0}
     if abs(report.length_ratio - 1) >= 0.005:
         short = report.shorter and not weighted
-        warned = " Short ones are rewarded: --within random or ht undoes it." * short
+        warned = " Short ones are rewarded: --within random or ht avoids it." * short
         yield (
             f"length ratio {report.length_ratio:.2f}: tokens of the kept rows over those of "
             f"average rows of their groups and rewards.{warned}"
@@ -192,12 +192,12 @@ def _facts(shown: Shown, report: Report) -> Iterator[str]:
 
 
 def _price(shown: Shown, report: Report) -> str:
-    usable = [c for row, c in enumerate(shown.costs) if row not in report.excluded]
-    middle = median(usable)
+    middle = median(c for row, c in enumerate(shown.costs) if row not in report.excluded)
     far = math.sqrt(report.price * middle)
+    tokens = "tokens" if shown.unit == "tokens" else "effective tokens"
     return (
-        f"price {report.price:.4g} reward² per token: a row is worth its tokens where "
-        f"(reward - mean)² is above price x tokens; at {middle:g} tokens, farther than {far:.3g}"
+        f"price {report.price:.4g} reward² per token: a row is worth its {tokens} where "
+        f"(reward - mean)² is above price x tokens; at {middle:g} {tokens}, farther than {far:.3g}"
     )
 
 
