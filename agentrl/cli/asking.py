@@ -31,7 +31,7 @@ NUMBERS = {
     "seed": "seed of what is drawn [0]",
 }
 LIMITS = {
-    "token_budget": "most tokens to keep of all groups together, or none; auto: of RUN's micro-batches",
+    "token_budget": "most tokens to keep of all groups together, or none; auto in a RUN",
     "cap": "most to keep of a group, if less than m, or none",
     "cap_tokens": "most tokens to keep of a group, or none",
 }

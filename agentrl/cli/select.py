@@ -150,7 +150,7 @@ def _parser() -> Parser:
     )
     parser.add_argument(
         "--file",
-        help='lines {"group": "a", "reward": 1.0, "tokens": 120, "valid": true, "truncated": false}; '
+        help='lines {"group": "a", "reward": 1.0, "tokens": 9, "valid": true, "truncated": false}; '
         "all but the reward may be absent; - is stdin",
     )
     parser.add_argument("--compare", action="store_true", help="every rule, side by side")
