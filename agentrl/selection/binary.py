@@ -20,18 +20,18 @@ from agentrl.selection.rounding import rate
 def best(offer: Ladder, quota: Quota, budget: int) -> Found:
     """The counts of largest Q; of those the cheapest."""
     low, high = offer.table(0), offer.table(1)
-    upper = np.arange(min(high.size, quota.most + 1))
-    upper = upper[high[upper] <= budget]
-    lower = np.searchsorted(low, budget - high[upper], side="right") - 1
+    spent = high[: int(high[: quota.most + 1].searchsorted(budget, side="right"))]
+    upper = np.arange(spent.size)
+    lower = low.searchsorted(budget - spent, side="right") - 1
     lower = np.minimum(lower, quota.most - upper)
     size = upper + lower
     worth = upper * lower / np.maximum(size, 1)
-    cost = high[upper] + low[lower]
-    usable = (size >= quota.least) & (worth > 0)
-    if not usable.any():
+    worth[size < quota.least] = 0.0
+    best_worth = worth.max(initial=0.0)
+    if not best_worth:
         return Found.nothing(offer)
-    top = np.flatnonzero(usable & (worth == worth[usable].max()))
-    place = int(top[np.argmin(cost[top])])
+    top = np.flatnonzero(worth == best_worth)
+    place = int(top[np.argmin(spent[top] + low[lower[top]])])
     counts = np.array([lower[place], upper[place]])
     found = float(worth[place]) * float(offer.values[1] - offer.values[0]) ** 2
     return Found(counts, found, found, rate(offer, counts, quota), "two rewards: exact")

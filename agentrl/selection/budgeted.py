@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from agentrl.selection import alone, padded, realised
 from agentrl.selection.batch import share
 from agentrl.selection.bidder import Bidder, bidder, owing
@@ -22,6 +24,9 @@ from agentrl.selection.realised import Rows
 from agentrl.selection.rounding import pair
 from agentrl.selection.sampling import drawing, strata
 from agentrl.selection.within import WITHIN
+
+NONE: Rows = (np.zeros(0, np.int64), np.zeros(0))
+"""What a flat group keeps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,28 +62,31 @@ class Outcome:
 def budgeted(pools: Sequence[Pool], question: Question) -> Choice:
     """The largest Q within the budget."""
     active = [place for place, pool in enumerate(pools) if not pool.flat]
-    # Between groups content decides, not which came first.
-    active.sort(key=lambda place: pools[place].key[::-1])
+    if len(active) > 1:
+        # Between groups content decides, not which came first.
+        active.sort(key=lambda place: pools[place].key[::-1])
     if not active:
-        return Choice(((),) * len(pools), "nothing to choose from", 0.0)
+        return Choice((NONE[0],) * len(pools), "nothing to choose from", 0.0)
     problem = _problem([pools[place] for place in active], question)
     outcome = _solved(problem)
     if not outcome.worth and not question.unbiased and problem.steps is not by_cost:
         # Rows in the order of a draw may all be too dear where the cheapest are not.
-        problem = _ordered(problem, by_cost)
+        problem = _by_cost(problem, question)
         outcome = _solved(problem)
     bound, method = outcome.bound, outcome.method
     if question.unbiased or problem.steps is not by_cost:
-        bound = _solved(_free(problem)).bound
+        # Floors and chances only narrow the choice.
+        free = replace(question, unbiased=False, floor=0, floor_tokens=0)
+        bound = _solved(_by_cost(problem, free)).bound
         method = method.replace(": exact", "").replace(": certified", "") + " among drawn rows"
     rows = _rows(problem, outcome)
     placed = dict(zip(active, rows, strict=True))
     return Choice(
-        kept=tuple(placed.get(place, ((), ()))[0] for place in range(len(pools))),
+        kept=tuple(placed.get(place, NONE)[0] for place in range(len(pools))),
         method=method,
         upper_bound=bound * problem.scale**2,
         price=outcome.price * problem.scale**2,
-        weights=tuple(placed.get(place, ((), ()))[1] for place in range(len(pools))),
+        weights=tuple(placed.get(place, NONE)[1] for place in range(len(pools))),
         notes=_notes(problem, outcome, rows, active),
     )
 
@@ -92,21 +100,17 @@ def _problem(pools: Sequence[Pool], question: Question) -> Problem:
     steps = way.steps
     if question.unbiased and way.unbiased is not None:
         steps = drawing(way.unbiased) if question.limited else by_cost
-    blank = Problem(pools, question, steps, budget, cap, scale_of(pools), ())
-    return _ordered(blank, by_cost if question.padded else steps)
+    if question.padded:
+        steps = by_cost
+    build, scale = strata if question.unbiased else ladder, scale_of(pools)
+    offers = [build(pool, cap, scale, steps) for pool in pools]
+    return Problem(pools, question, steps, budget, cap, scale, offers)
 
 
-def _ordered(problem: Problem, steps: Steps) -> Problem:
-    """The same with equal rewards in another order."""
-    build = strata if problem.question.unbiased else ladder
-    offers = [build(pool, problem.cap, problem.scale, steps) for pool in problem.pools]
-    return replace(problem, steps=steps, offers=offers)
-
-
-def _free(problem: Problem) -> Problem:
-    """The same without what only narrows the choice."""
-    question = replace(problem.question, unbiased=False, floor=0, floor_tokens=0)
-    return _ordered(replace(problem, question=question), by_cost)
+def _by_cost(problem: Problem, question: Question) -> Problem:
+    """Another question where the cheapest of equal rewards come first."""
+    offers = [ladder(pool, problem.cap, problem.scale, by_cost) for pool in problem.pools]
+    return replace(problem, question=question, steps=by_cost, offers=offers)
 
 
 def _solved(problem: Problem) -> Outcome:
@@ -210,7 +214,7 @@ def _notes(
     notes = {}
     for place, (kept, _) in enumerate(rows):
         why = [outcome.notes[place]] if place in outcome.notes else []
-        if not kept:
+        if not kept.size:
             why.append(_why(problem, place))
         if why:
             notes[active[place]] = "; ".join(why)

@@ -81,7 +81,7 @@ def select(
 
 def _rows(pools: Sequence[Pool], choice: Choice) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Kept rows of all groups, ascending, and the weight of each."""
-    rows = [pool.rows[list(some)] for pool, some in zip(pools, choice.kept, strict=True)]
+    rows = [pool.rows[some] for pool, some in zip(pools, choice.kept, strict=True)]
     indices = np.concatenate([np.zeros(0, np.int64), *rows])
     order = np.argsort(indices)
     weights: tuple[float, ...] = (1.0,) * indices.size

@@ -11,6 +11,7 @@ steps say what the rows will cost in that order.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -41,7 +42,8 @@ class Ladder:
     @property
     def sizes(self) -> Ints:
         """Rows of each level."""
-        return np.diff(self.starts)
+        sizes: Ints = self.starts[1:] - self.starts[:-1]
+        return sizes
 
     @property
     def levels(self) -> Ints:
@@ -68,7 +70,7 @@ class Ladder:
         # The mean of equal rewards can round; their Q is nothing all the same.
         return np.where(np.count_nonzero(counts, axis=-1) > 1, worth, 0.0)
 
-    def counted(self, positions: list[int]) -> Ints:
+    def counted(self, positions: Ints) -> Ints:
         """Rows of each level among positions of the pool, which must all be on the ladder."""
         levels = np.zeros(int(self.places.max(initial=-1)) + 1, dtype=np.int64)
         levels[self.places] = self.levels
@@ -84,19 +86,21 @@ def ladder(pool: Pool, limit: int, scale: float, steps: Steps) -> Ladder:
     """The levels of a pool's rows that cost no more than the limit."""
     places = np.flatnonzero(pool.costs <= limit)
     rewards = pool.rewards[places]
-    breaks = np.flatnonzero(np.diff(rewards)) + 1
-    starts = np.concatenate(([0], breaks, [places.size])) if places.size else np.zeros(1, np.int64)
+    edges = np.ones(places.size + 1, dtype=np.bool_)
+    edges[1:-1] = rewards[1:] != rewards[:-1]
+    starts = np.flatnonzero(edges)
     values = rewards[starts[:-1]]
     middle = rewards[(places.size - 1) // 2] if places.size else 0.0
     places, costs = steps(pool, places, starts)
-    sums = np.concatenate((np.zeros(1, np.int64), np.cumsum(costs)))
+    sums = np.zeros(places.size + 1, dtype=np.int64)
+    costs.cumsum(out=sums[1:])
     return Ladder((values - middle) / scale, starts, places, costs, sums)
 
 
 def scale_of(pools: Sequence[Pool]) -> float:
     """A power of two near the widest range: numbers stay near 1 and nothing is rounded."""
     width = max((float(pool.rewards[-1] - pool.rewards[0]) for pool in pools), default=1.0)
-    return float(2.0 ** np.ceil(np.log2(width))) if width > 0 else 1.0
+    return 2.0 ** math.ceil(math.log2(width)) if width > 0 else 1.0
 
 
 def by_cost(pool: Pool, places: Ints, starts: Ints) -> tuple[Ints, Ints]:

@@ -29,29 +29,37 @@ def is_flat(rewards: Rewards) -> bool:
     if len(rewards) < 2:
         return True
     values = np.asarray(rewards, dtype=np.float64)
-    lowest, highest = float(values.min()), float(values.max())
-    return highest - lowest <= EPSILONS * max(abs(lowest), abs(highest))
+    return _alike(float(values.min()), float(values.max()))
 
 
-def centred(rewards: Rewards) -> Floats:
-    """Rewards in ascending order, less the middle one.
-
-    The middle one is one of them, so that the difference of two large rewards that
-    lie close together is exact; sums of squares would lose it otherwise.
-    """
-    ranked = np.sort(np.asarray(rewards, dtype=np.float64))
-    return ranked - ranked[(ranked.size - 1) // 2] if ranked.size else ranked
+def ascending_is_flat(rewards: Floats) -> bool:
+    """The same of rewards in ascending order."""
+    return rewards.size < 2 or _alike(float(rewards[0]), float(rewards[-1]))
 
 
 def q(rewards: Rewards) -> float:
     """Sum of squared deviations from the mean; 0 for a flat set, whose rest is rounding."""
-    ranked = np.asarray(rewards, dtype=np.float64)
-    if is_flat(ranked):
+    return ascending_q(np.sort(np.asarray(rewards, dtype=np.float64)))
+
+
+def ascending_q(rewards: Floats) -> float:
+    """The same of rewards in ascending order.
+
+    The middle one is taken off first. It is one of them, so that the difference of two large
+    rewards that lie close together is exact; sums of squares would lose it otherwise.
+    """
+    if ascending_is_flat(rewards):
         return 0.0
-    values = centred(ranked)
-    return float(np.square(values - values.mean()).sum())
+    values = rewards - rewards[(rewards.size - 1) // 2]
+    values -= values.sum() / values.size
+    return float(np.square(values).sum())
 
 
 def spread(rewards: Rewards) -> float:
     """Population variance."""
     return q(rewards) / len(rewards) if len(rewards) else 0.0
+
+
+def _alike(lowest: float, highest: float) -> bool:
+    """Whether rewards from the one to the other hold no contrast."""
+    return highest - lowest <= EPSILONS * max(abs(lowest), abs(highest))

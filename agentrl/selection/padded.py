@@ -10,7 +10,6 @@ longer, with as many rows as fit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import islice
 
 import numpy as np
@@ -60,11 +59,10 @@ def trades(pool: Pool, quota: Quota, budget: int, scale: float) -> Trades:
     return Trades(cost[keep], worths[keep], sizes[keep], choices[keep])
 
 
-def taken(pool: Pool, choice: Ints, order: Sequence[int]) -> list[int]:
+def taken(pool: Pool, choice: Ints, order: Ints) -> list[int]:
     """Positions of a choice, equal rewards in the order given."""
     top, rows = choice.tolist()
-    usable = [place for place in order if pool.costs[place] <= top]
-    return list(islice(nested(pool.rewards, usable), rows))
+    return list(islice(nested(pool.rewards, order[pool.costs[order] <= top]), rows))
 
 
 def _values(pool: Pool, top: int, scale: float) -> Floats:

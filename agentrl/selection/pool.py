@@ -11,15 +11,16 @@ import hashlib
 import math
 import operator
 import reprlib
+from array import array
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from agentrl.errors import UsageError
-from agentrl.selection.objective import Floats, Ints, Mask, Rewards, is_flat
+from agentrl.selection.objective import Floats, Ints, Mask, ascending_is_flat
 
 LARGEST = 1e150
 """Beyond this the square of a reward overflows."""
@@ -44,23 +45,38 @@ class Pool:
     """One per usable row."""
     costs: Ints
     """What each usable row counts against a budget."""
-    key: tuple[int, ...]
-    """Seed of all that is drawn for this group."""
-    flat: bool
-    """Whether the rewards hold no contrast."""
+    averages: Floats
+    """For each usable row, the mean tokens of those of equal reward."""
+    seed: int
+    before: int
+    """Groups of equal content that came before: they must not draw alike."""
 
     def __len__(self) -> int:
         """Usable rows."""
         return self.rows.size
 
+    @property
+    def flat(self) -> bool:
+        """Whether the rewards hold no contrast."""
+        return ascending_is_flat(self.rewards)
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """A seed that follows the content of the rows, not where they stand.
+
+        Rows in another order, or among other groups, draw the same rewards and tokens.
+        """
+        content = _content(self.rewards, self.costs, self.tokens)
+        digest = hashlib.blake2b(content, digest_size=16).digest()
+        return (self.seed, self.before, int.from_bytes(digest))
+
     def generator(self) -> np.random.Generator:
         """Randomness that is the same at every call."""
         return np.random.default_rng(self.key)
 
-    def draw(self) -> list[int]:
+    def draw(self) -> Ints:
         """A seeded random order of the positions."""
-        order: list[int] = self.generator().permutation(len(self)).tolist()
-        return order
+        return self.generator().permutation(len(self))
 
 
 def read(
@@ -72,33 +88,60 @@ def read(
     costs: Iterable[int] | None = None,
 ) -> tuple[tuple[Pool, ...], dict[int, str]]:
     """Pools, and for every row in none of them the reason."""
-    scores = _scores(listed(rewards, "rewards"))
-    size = len(scores)
+    given = listed(rewards, "rewards")
+    size, values = len(given), _scores(given)
     forwarded = _column(tokens, "tokens", size)
-    # None becomes NaN; adding 0 makes a negative zero positive.
-    values = np.array(scores, dtype=np.float64) + 0.0
-    usable = _flags(valid, size)
-    excluded = {
-        row: unusable(scores[row]) if usable[row] else "marked invalid"
-        for row in np.flatnonzero(~(usable & (np.abs(values) <= LARGEST))).tolist()
-    }
-    usable[list(excluded)] = False
+    marked = _flags(valid, size)
+    usable = marked & (np.abs(values) <= LARGEST)
+    excluded = dict.fromkeys(np.flatnonzero(~usable).tolist(), "marked invalid")
+    for row in excluded:
+        if marked[row]:
+            excluded[row] = unusable(None if given[row] is None else float(values[row]))
     lengths = _counts(forwarded, "tokens", usable)
     prices = lengths if costs is None else _counts(_column(costs, "costs", size), "costs", usable)
     labels, codes = _codes(groups, size)
     keys = [prices, values] if costs is None else [lengths, prices, values]
     order = np.lexsort((*keys, codes) if len(labels) > 1 else keys)
     order = order[usable[order]]
-    ends = np.cumsum(np.bincount(codes[order], minlength=len(labels)))
-    of = np.bincount(codes, minlength=len(labels)).tolist()
+    table = Table(order, values[order], lengths[order], prices[order], codes[order])
+    sizes = np.bincount(codes).tolist()
+    return tuple(_pools(table, list(zip(labels, sizes, strict=True)), seed)), excluded
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Usable rows of all groups: by group, reward, cost, tokens, row."""
+
+    rows: Ints
+    rewards: Floats
+    tokens: Ints
+    costs: Ints
+    codes: Ints
+    """Which group a row is of."""
+
+    def averages(self) -> Floats:
+        """For each row the mean tokens of the rows of its group and reward."""
+        fresh = np.zeros(self.rows.size, dtype=np.bool_)
+        fresh[1:] = self.rewards[1:] != self.rewards[:-1]
+        fresh[1:] |= self.codes[1:] != self.codes[:-1]
+        level = np.cumsum(fresh)
+        averages: Floats = (np.bincount(level, self.tokens) / np.bincount(level))[level]
+        return averages
+
+
+def _pools(table: Table, groups: Sequence[tuple[Hashable, int]], seed: int) -> Iterator[Pool]:
+    """The pool of every label, with so many rows in all."""
+    ends = np.cumsum(np.bincount(table.codes, minlength=len(groups))).tolist()
+    averages, start = table.averages(), 0
     twins: Counter[bytes] = Counter()
-    pools = []
-    for code, rows in enumerate(np.split(order, ends[:-1]) if labels else ()):
-        own, cost = values[rows], prices[rows]
-        key = _key(own, cost, lengths[rows], seed, twins)
-        pool = Pool(labels[code], of[code], rows, own, lengths[rows], cost, key, is_flat(own))
-        pools.append(pool)
-    return tuple(pools), excluded
+    for (label, of), end in zip(groups, ends, strict=True):
+        some = slice(start, end)
+        rewards, tokens, costs = table.rewards[some], table.tokens[some], table.costs[some]
+        content = _content(rewards, costs, tokens) if len(groups) > 1 else b""
+        key = (seed, twins[content])
+        yield Pool(label, of, table.rows[some], rewards, tokens, costs, averages[some], *key)
+        twins[content] += 1
+        start = end
 
 
 def unusable(reward: float | None) -> str:
@@ -137,11 +180,14 @@ def listed(values: Any, where: str) -> list[Any]:
         ) from None
 
 
-def _scores(values: list[Any]) -> list[float | None]:
-    """Rewards as floats."""
-    if set(map(type, values)) == {float}:
-        return values
-    return [number(value, f"rewards[{row}]") for row, value in enumerate(values)]
+def _scores(values: list[Any]) -> Floats:
+    """Rewards as floats; NaN for None."""
+    try:
+        scores: Any = array("d", values)
+    except (TypeError, ValueError, OverflowError):
+        scores = [number(value, f"rewards[{row}]") for row, value in enumerate(values)]
+    # Adding 0 makes a negative zero positive.
+    return np.asarray(scores, dtype=np.float64) + 0.0
 
 
 def _column(values: Any, where: str, size: int) -> list[Any]:
@@ -171,8 +217,12 @@ def _flag(value: Any, row: int) -> bool:
 
 def _counts(values: list[Any], where: str, usable: Mask) -> Ints:
     """Numbers of tokens; those of rows that are out do not matter and count 0."""
-    if set(map(type, values)) == {int} and min(values) >= 0 and max(values) <= MOST:
-        return np.array(values, dtype=np.int64)
+    try:
+        counts = np.asarray(array("q", values), dtype=np.int64)
+    except (TypeError, OverflowError):
+        counts = np.full(1, -1)
+    if counts.min(initial=0) >= 0 and counts.max(initial=0) <= MOST:
+        return counts
     counts = np.zeros(len(values), dtype=np.int64)
     for row in np.flatnonzero(usable).tolist():
         counts[row] = _count(values[row], f"{where}[{row}]")
@@ -211,16 +261,6 @@ def _codes(groups: Iterable[Hashable] | None, size: int) -> tuple[list[Hashable]
     return list(places), np.array(codes, dtype=np.int64)
 
 
-def _key(
-    rewards: Rewards, costs: Ints, tokens: Ints, seed: int, twins: Counter[bytes]
-) -> tuple[int, ...]:
-    """A seed that follows the content of the rows, not where they stand.
-
-    Rows in another order, or among other groups, draw the same rewards and tokens.
-    Groups with equal content differ by how many came before, lest they draw alike.
-    """
-    content = b"".join(np.asarray(column).tobytes() for column in (rewards, costs, tokens))
-    digest = hashlib.blake2b(content, digest_size=16).digest()
-    before = twins[digest]
-    twins[digest] += 1
-    return (seed, before, int.from_bytes(digest))
+def _content(rewards: Floats, costs: Ints, tokens: Ints) -> bytes:
+    """All that draws depend on."""
+    return b"".join((rewards.tobytes(), costs.tobytes(), tokens.tobytes()))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentrl.errors import UsageError, suggestion
-from agentrl.selection.objective import Ints
+from agentrl.selection.objective import Floats, Ints
 from agentrl.selection.rules import RULES
 from agentrl.selection.within import WITHIN
 
@@ -59,19 +59,19 @@ class Question:
         return within and (self.cap_tokens is None or max(costs, default=0) <= self.cap_tokens)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Choice:
     """What is kept."""
 
-    kept: tuple[tuple[int, ...], ...]
+    kept: tuple[Ints, ...]
     """Positions kept in each pool; none where the pool is flat."""
     method: str
     """How it was found."""
-    upper_bound: float
-    """No choice that was allowed has a larger Q."""
+    upper_bound: float | None
+    """No choice that was allowed has a larger Q; None where that is the Q of this one."""
     price: float = 0.0
     """Squared reward that a token more would bring; 0 where the budget does not bind."""
-    weights: tuple[tuple[float, ...], ...] = ()
+    weights: tuple[Floats, ...] = ()
     """One for each kept position; all 1 where there are none."""
     notes: Mapping[int, str] = field(default_factory=dict)
     """Pool to what was asked for it and could not be done, or why it got nothing."""

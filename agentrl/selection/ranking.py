@@ -20,7 +20,7 @@ import numpy as np
 from agentrl.selection.objective import TIE, Floats, Ints, Rewards
 
 
-def nested(rewards: Rewards, order: Sequence[int]) -> Iterator[int]:
+def nested(rewards: Rewards, order: Sequence[int] | Ints) -> Iterator[int]:
     """All positions of `order`, best choices first.
 
     Equal rewards are taken in `order`; so are two ends equally far from the mean,
@@ -56,13 +56,13 @@ def cuts(ranked: Floats, m: int) -> tuple[Ints, float]:
 def _running(values: Floats) -> Floats:
     """Sums and sums of squares of the first 0, 1, 2, ... values."""
     rows = np.zeros((2, values.size + 1))
-    np.cumsum(values, out=rows[0, 1:])
-    np.cumsum(np.square(values), out=rows[1, 1:])
+    values.cumsum(out=rows[0, 1:])
+    np.square(values).cumsum(out=rows[1, 1:])
     return rows
 
 
 def _classes(
-    rewards: Rewards, order: Sequence[int]
+    rewards: Rewards, order: Sequence[int] | Ints
 ) -> tuple[list[int], list[int], list[float], list[int], list[int]]:
     """Rows by ascending reward, then order, and where in the order each stands.
 
@@ -72,7 +72,9 @@ def _classes(
     own = np.asarray(rewards, dtype=np.float64)[listed]
     places = np.argsort(own, kind="stable")
     ranked = own[places]
-    starts = np.flatnonzero(np.diff(ranked, prepend=np.nan) != 0)
+    fresh = np.ones(ranked.size, dtype=np.bool_)
+    fresh[1:] = ranked[1:] != ranked[:-1]
+    starts = np.flatnonzero(fresh)
     middle = ranked[(ranked.size - 1) // 2] if ranked.size else 0.0
     return (
         listed[places].tolist(),

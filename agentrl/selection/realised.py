@@ -19,7 +19,7 @@ from agentrl.selection.question import Question
 from agentrl.selection.rules import cheapest
 from agentrl.selection.sampling import Size, draw
 
-Rows = tuple[tuple[int, ...], tuple[float, ...]]
+Rows = tuple[Ints, Floats]
 """Positions and weights."""
 
 
@@ -27,18 +27,18 @@ def taken(pool: Pool, offer: Ladder, choice: Ints, question: Question) -> Rows:
     """All of weight 1."""
     if question.padded:
         order = cheapest(pool) if question.within == "cheapest" else pool.draw()
-        positions = padded.taken(pool, choice, order)
+        positions = np.array(padded.taken(pool, choice, order), dtype=np.int64)
     else:
-        positions = offer.taken(choice).tolist()
+        positions = offer.taken(choice)
     if is_flat(pool.rewards[positions]):
-        return (), ()
-    return tuple(positions), (1.0,) * len(positions)
+        positions = positions[:0]
+    return positions, np.ones(positions.size)
 
 
 def drawn(pool: Pool, offer: Ladder, counts: Ints, size: Size) -> Rows:
     """Drawn by chance; a level's weights add up to its rows on average."""
     positions, chances, shares = draw(pool, offer, counts, size)
-    return tuple(positions.tolist()), tuple((shares / chances).tolist())
+    return positions, shares / chances
 
 
 def unbiased(
@@ -54,9 +54,4 @@ def unbiased(
     ]
     kept = sum(positions.size for positions, _ in draws)
     share = kept / sum(len(pool) for pool in pools)
-    return [(tuple(positions.tolist()), _weights(share, chances)) for positions, chances in draws]
-
-
-def _weights(share: float, chances: Floats) -> tuple[float, ...]:
-    weights: list[float] = (share / np.maximum(chances, 1e-300)).tolist()
-    return tuple(weights)
+    return [(positions, share / np.maximum(chances, 1e-300)) for positions, chances in draws]

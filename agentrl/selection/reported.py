@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from agentrl.selection.objective import TIE, q
+from agentrl.selection.objective import TIE, Ints, ascending_q
 from agentrl.selection.pool import Pool
 from agentrl.selection.question import Choice, Question
 from agentrl.selection.report import GroupReport, Report
@@ -22,13 +22,15 @@ def reported(
 ) -> Report:
     """Everything about the choice that a person or a file may want."""
     groups = {
-        pool.label: _group_report(pool, list(kept), choice.notes.get(place, ""))
+        pool.label: _group_report(pool, kept, choice.notes.get(place, ""))
         for place, (pool, kept) in enumerate(zip(pools, choice.kept, strict=True))
     }
     parts = list(groups.values())
+    tokens_kept = sum(part.tokens_kept for part in parts)
     q_kept = sum(part.q_kept for part in parts)
     # Sums in another order round differently: that is no gap.
-    bound = q_kept if choice.upper_bound <= q_kept * (1 + 4 * TIE) else choice.upper_bound
+    near, bound = q_kept * (1 + 4 * TIE), choice.upper_bound
+    bound = q_kept if bound is None or bound <= near else bound
     return Report(
         rule=question.rule,
         method=choice.method,
@@ -37,13 +39,12 @@ def reported(
         upper_bound=bound,
         gap=1 - q_kept / bound if bound > 0 else 0.0,
         price=choice.price,
-        tokens_kept=sum(part.tokens_kept for part in parts),
+        tokens_kept=tokens_kept,
         tokens_all=sum(part.tokens_all for part in parts),
         cost_kept=sum(
-            question.cost(pool.costs[list(kept)])
-            for pool, kept in zip(pools, choice.kept, strict=True)
+            question.cost(pool.costs[kept]) for pool, kept in zip(pools, choice.kept, strict=True)
         ),
-        length_ratio=_length_ratio(pools, choice),
+        length_ratio=_length_ratio(pools, choice, tokens_kept),
         kept=sum(len(part.kept) for part in parts),
         of=sum(part.of for part in parts),
         excluded=excluded,
@@ -51,22 +52,22 @@ def reported(
     )
 
 
-def _group_report(pool: Pool, kept: list[int], note: str) -> GroupReport:
+def _group_report(pool: Pool, kept: Ints, note: str) -> GroupReport:
     """One group's part."""
-    every, some = q(pool.rewards), q(pool.rewards[kept])
+    every, some = ascending_q(pool.rewards), ascending_q(pool.rewards[np.sort(kept)])
     return GroupReport(
-        kept=tuple(sorted(pool.rows[kept].tolist())),
+        kept=tuple(np.sort(pool.rows[kept]).tolist()),
         of=pool.of,
         valid=len(pool),
         flat=pool.flat,
-        dropped="" if kept else note or _why_dropped(pool),
+        dropped="" if kept.size else note or _why_dropped(pool),
         spread_all=every / max(len(pool), 1),
-        spread_kept=some / max(len(kept), 1),
+        spread_kept=some / max(kept.size, 1),
         q_all=every,
         q_kept=some,
         tokens_all=int(pool.tokens.sum()),
         tokens_kept=int(pool.tokens[kept].sum()),
-        note=note if kept else "",
+        note=note if kept.size else "",
     )
 
 
@@ -77,13 +78,9 @@ def _why_dropped(pool: Pool) -> str:
     )
 
 
-def _length_ratio(pools: Sequence[Pool], choice: Choice) -> float:
+def _length_ratio(pools: Sequence[Pool], choice: Choice, tokens: int) -> float:
     """Tokens of the kept rows over those of average rows of equal reward in their groups."""
-    kept = like = 0.0
-    for pool, some in zip(pools, choice.kept, strict=True):
-        if some:
-            level = np.concatenate(([0], np.cumsum(np.diff(pool.rewards) != 0)))
-            average = np.bincount(level, pool.tokens) / np.bincount(level)
-            kept += float(pool.tokens[list(some)].sum())
-            like += float(average[level[list(some)]].sum())
-    return kept / like if like else 1.0
+    average = sum(
+        float(pool.averages[kept].sum()) for pool, kept in zip(pools, choice.kept, strict=True)
+    )
+    return tokens / average if average else 1.0

@@ -99,15 +99,14 @@ def rate(offer: Ladder, counts: Ints, quota: Quota) -> float:
     """The most Q a token that one row more or one swap would bring, whatever fits."""
     draft = Draft.of(offer, counts)
     into, costs = draft.growing()
-    x = draft.away(into)
-    rates = [np.zeros(1)]
     if draft.size < quota.most:
-        rates.append(draft.size / (draft.size + 1) * np.square(x) / np.maximum(costs, 1))
-    elif draft.size:
+        rise = draft.size / (draft.size + 1) * np.square(draft.away(into))
+        rates = rise / np.maximum(costs, 1)
+    else:
         out, saved = draft.shrinking()
         rise, extra = _rise(draft, out, into), costs - saved[:, None]
-        rates.append((rise[extra > 0] / extra[extra > 0]).ravel())
-    return float(np.concatenate(rates).max())
+        rates = rise[extra > 0] / extra[extra > 0]
+    return float(rates.max(initial=0.0))
 
 
 def cheapest(offer: Ladder, least: int) -> Ints | None:

@@ -7,60 +7,61 @@ Not   flat groups, which no rule sees, and not what fits a token budget
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import islice
 
 import numpy as np
 
+from agentrl.selection.objective import Ints
 from agentrl.selection.pool import Pool
 from agentrl.selection.ranking import nested
 
-Order = Callable[[Pool], Sequence[int]]
-Rule = Callable[[Pool, int, Sequence[int]], list[int]]
+Order = Callable[[Pool], Ints]
+Rule = Callable[[Pool, int, Ints], list[int]]
 
 
-def drawn(pool: Pool) -> Sequence[int]:
+def drawn(pool: Pool) -> Ints:
     """Equal rewards are taken at random, which keeps the choice free of other aims."""
     return pool.draw()
 
 
-def cheapest(pool: Pool) -> Sequence[int]:
+def cheapest(pool: Pool) -> Ints:
     """Equal rewards are taken by lower cost, then by lower row."""
-    order: list[int] = np.lexsort((pool.rows, pool.tokens, pool.costs)).tolist()
+    order: Ints = np.lexsort((pool.rows, pool.tokens, pool.costs))
     return order
 
 
-def max_variance(pool: Pool, m: int, order: Sequence[int]) -> list[int]:
+def max_variance(pool: Pool, m: int, order: Ints) -> list[int]:
     """The m rewards that lie farthest apart: the largest Q."""
     return list(islice(nested(pool.rewards, order), m))
 
 
-def everything(pool: Pool, m: int, order: Sequence[int]) -> list[int]:
+def everything(pool: Pool, m: int, order: Ints) -> list[int]:
     """Every row, whatever m, in the caller's order: plain GRPO."""
     return first(pool, len(pool), order)
 
 
-def random(pool: Pool, m: int, order: Sequence[int]) -> list[int]:
+def random(pool: Pool, m: int, order: Ints) -> list[int]:
     """Any m."""
-    return pool.draw()[:m]
+    some: list[int] = pool.draw()[:m].tolist()
+    return some
 
 
-def max_reward(pool: Pool, m: int, order: Sequence[int]) -> list[int]:
+def max_reward(pool: Pool, m: int, order: Ints) -> list[int]:
     """The m highest rewards."""
-    rewards = pool.rewards.tolist()
-    return sorted(order, key=lambda position: -rewards[position])[:m]
+    ranked: list[int] = order[np.argsort(-pool.rewards[order], kind="stable")].tolist()
+    return ranked[:m]
 
 
-def first(pool: Pool, m: int, order: Sequence[int]) -> list[int]:
+def first(pool: Pool, m: int, order: Ints) -> list[int]:
     """The m that were given first."""
     places: list[int] = np.argsort(pool.rows).tolist()
     return places[:m]
 
 
-def percentile(pool: Pool, m: int, order: Sequence[int]) -> list[int]:
+def percentile(pool: Pool, m: int, order: Ints) -> list[int]:
     """Evenly spaced ranks of the sorted rewards, both ends included; the middle if m is 1."""
-    rewards = pool.rewards.tolist()
-    ranked = sorted(order, key=lambda position: rewards[position])
+    ranked: list[int] = order[np.argsort(pool.rewards[order], kind="stable")].tolist()
     last, gaps = len(ranked) - 1, m - 1
     if m > last:
         return ranked

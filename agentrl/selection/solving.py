@@ -15,7 +15,7 @@ import numpy as np
 from agentrl.selection import realised
 from agentrl.selection.budgeted import budgeted
 from agentrl.selection.ladder import by_cost, ladder
-from agentrl.selection.objective import Floats, q
+from agentrl.selection.objective import Floats, Ints, q
 from agentrl.selection.pool import Pool
 from agentrl.selection.question import OPTIMAL, Choice, Question
 from agentrl.selection.ranking import cuts
@@ -23,7 +23,7 @@ from agentrl.selection.rules import RULES, Order, max_variance
 from agentrl.selection.walking import walked
 from agentrl.selection.within import WITHIN
 
-Kept = Sequence[Sequence[int]]
+Kept = Sequence[Ints]
 
 
 def solve(pools: Sequence[Pool], question: Question) -> Choice:
@@ -43,14 +43,17 @@ def solve(pools: Sequence[Pool], question: Question) -> Choice:
 
 def _best(pools: Sequence[Pool], question: Question, order: Order) -> Kept:
     """The largest Q without a budget."""
-    return [() if pool.flat else max_variance(pool, question.m, order(pool)) for pool in pools]
+    return [
+        _positions([] if pool.flat else max_variance(pool, question.m, order(pool)))
+        for pool in pools
+    ]
 
 
 def _taken(pools: Sequence[Pool], question: Question, kept: Kept) -> Choice | None:
     """Those rows, where they fit."""
-    if not question.fits(_costs(pools, question, kept)):
+    if question.limited and not question.fits(_costs(pools, question, kept)):
         return None
-    return Choice(tuple(map(tuple, kept)), _method(question), _total_q(pools, kept))
+    return Choice(tuple(kept), _method(question), None)
 
 
 def _drawn(pools: Sequence[Pool], question: Question, kept: Kept) -> Choice | None:
@@ -59,7 +62,7 @@ def _drawn(pools: Sequence[Pool], question: Question, kept: Kept) -> Choice | No
     assert way.size is not None
     steps = way.steps if question.limited else by_cost
     offers = [ladder(pool, int(pool.costs.max(initial=0)), 1.0, steps) for pool in pools]
-    counts = [offer.counted(list(some)) for offer, some in zip(offers, kept, strict=True)]
+    counts = [offer.counted(some) for offer, some in zip(offers, kept, strict=True)]
     costs = [int(offer.cost(some)) for offer, some in zip(offers, counts, strict=True)]
     if not question.fits(costs):
         return None
@@ -95,18 +98,22 @@ def _cheapest(pool: Pool, size: int) -> int:
 def _by_rule(pools: Sequence[Pool], question: Question, order: Order) -> Choice:
     """Another rule's choice, and the bound of the best one."""
     kept: Kept = [
-        () if pool.flat else RULES[question.rule](pool, question.m, order(pool)) for pool in pools
+        _positions([] if pool.flat else RULES[question.rule](pool, question.m, order(pool)))
+        for pool in pools
     ]
     method = question.rule
     if not question.fits(_costs(pools, question, kept)):
-        kept, method = walked(pools, question, order), f"{question.rule}, while it fits"
+        kept = [_positions(some) for some in walked(pools, question, order)]
+        method = f"{question.rule}, while it fits"
     found = _total_q(pools, kept)
     most = max(map(len, pools), default=1) if question.rule == "all" else question.m
     bound = sum(cuts(_centred(pool), min(most, len(pool)))[1] for pool in pools if not pool.flat)
     if question.limited:
         best = replace(question, rule=OPTIMAL, within="cheapest", m=most)
-        bound = min(bound, solve(pools, best).upper_bound)
-    return Choice(tuple(map(tuple, kept)), method, max(found, bound))
+        optimum = solve(pools, best)
+        limit = optimum.upper_bound
+        bound = min(bound, _total_q(pools, optimum.kept) if limit is None else limit)
+    return Choice(tuple(kept), method, max(found, bound))
 
 
 def _method(question: Question) -> str:
@@ -115,7 +122,11 @@ def _method(question: Question) -> str:
 
 def _costs(pools: Sequence[Pool], question: Question, kept: Kept) -> list[int]:
     """What the kept rows of each pool cost."""
-    return [question.cost(pool.costs[list(some)]) for pool, some in zip(pools, kept, strict=True)]
+    return [question.cost(pool.costs[some]) for pool, some in zip(pools, kept, strict=True)]
+
+
+def _positions(kept: list[int]) -> Ints:
+    return np.array(kept, dtype=np.int64)
 
 
 def _centred(pool: Pool) -> Floats:
@@ -125,4 +136,4 @@ def _centred(pool: Pool) -> Floats:
 
 
 def _total_q(pools: Sequence[Pool], kept: Kept) -> float:
-    return sum(q(pool.rewards[list(some)]) for pool, some in zip(pools, kept, strict=True))
+    return sum(q(pool.rewards[some]) for pool, some in zip(pools, kept, strict=True))
