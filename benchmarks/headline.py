@@ -1,4 +1,4 @@
-"""Does down-sampling pay? Five ways of training at equal wall time, interleaved.
+"""Does down-sampling pay? Six ways of training at equal wall time, interleaved.
 
     python benchmarks/headline.py [--seeds 0 1 2] [--seconds 48] [--slice 6]
 
@@ -14,14 +14,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import platform
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import tables
 
 from agentrl.config import TrainConfig
 from agentrl.measure import measure
@@ -36,6 +35,7 @@ ARMS: Mapping[str, Mapping[str, Any]] = {
     "GRPO(m,m)": {"select": {"n": M, "m": M, "rule": "all"}},
     "random m of n": {"select": {"n": N, "m": M, "rule": "random"}},
     "PODS(n,m)": {"select": {"n": N, "m": M}},
+    "PODS, token budget": {"select": {"n": N, "m": M, "token_budget": 2048}},
 }
 PEER = "GRPO(n,n)"
 
@@ -190,8 +190,8 @@ def main() -> None:
         }
         for a in arms
     ]
-    machine = {"machine": platform.machine(), "cores": os.cpu_count(), "seconds": args.seconds}
-    print(json.dumps({**machine, "rows": rows, "curves": curves}))
+    facts = {**tables.machine(), "seconds": args.seconds}
+    print(json.dumps({**facts, "rows": rows, "curves": curves}))
 
 
 if __name__ == "__main__":
