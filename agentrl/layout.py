@@ -1,14 +1,16 @@
 """Layout: the samples of one micro-batch as tensors.
 
 In    samples with the weight of each of their tokens
-Out   Rows: padded ids, and one entry per trained token of all that the loss reads
-Not   an attention mask: padding is on the right, where a causal model cannot see it
+Out   Rows: ids, packed or padded, and one entry per trained token of all that the loss reads
+Not   an attention mask: packed rows are told apart by their lengths, and padding is on the right,
+      where a causal model cannot see it
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -18,10 +20,10 @@ from agentrl.sample import Sample
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A micro-batch; all but `ids` have one entry per trained token."""
+    """A micro-batch; all but `ids` and `lengths` have one entry per trained token."""
 
     ids: Tensor
-    """[rows, longest], padded on the right with 0."""
+    """[1, tokens] of packed rows, or [rows, longest], padded on the right with 0."""
     at: Tensor
     """Flat position of the hidden state that predicts the token."""
     labels: Tensor
@@ -29,33 +31,43 @@ class Rows:
     """The engine's log-probs; NaN where it gave none."""
     advantages: Tensor
     weights: Tensor
+    lengths: tuple[int, ...] = ()
+    """Of the packed rows, in order; none where rows are padded."""
 
     def to(self, device: torch.device) -> Rows:
         """The same on another device."""
         columns = (self.ids, self.at, self.labels, self.behaviour, self.advantages, self.weights)
-        return Rows(*(column.to(device, non_blocking=True) for column in columns))
+        return Rows(*(c.to(device, non_blocking=True) for c in columns), lengths=self.lengths)
 
 
-def lay_out(samples: Sequence[Sample], token_weights: Sequence[float]) -> Rows:
-    """Pad samples to the longest of them and gather what is trained."""
-    shape = len(samples), max(len(s.input_ids) for s in samples)
+def lay_out(
+    samples: Sequence[Sample], token_weights: Sequence[float], *, packed: bool = False
+) -> Rows:
+    """Lay samples one after the other, or padded to the longest, and gather what is trained.
+
+    No samples make one token that is not trained: a forward pass whose loss is 0.
+    """
+    if any(s.loss_mask[0] for s in samples):
+        raise ValueError("the first token of a sample has nothing before it to predict it.")
+    lengths = tuple(len(s.input_ids) for s in samples) or (1,)
+    shape = (1, sum(lengths)) if packed else (len(lengths), max(lengths))
+    firsts = [0, *accumulate(lengths[:-1])] if packed else range(0, shape[0] * shape[1], shape[1])
     ids = torch.zeros(shape, dtype=torch.long)
     trained = torch.zeros(shape, dtype=torch.bool)
     behaviour = torch.zeros(shape)
-    for row, sample in enumerate(samples):
-        if sample.loss_mask[0]:
-            raise ValueError("the first token of a sample has nothing before it to predict it.")
-        length = len(sample.input_ids)
-        ids[row, :length] = torch.tensor(sample.input_ids)
-        trained[row, :length] = torch.tensor(sample.loss_mask, dtype=torch.bool)
-        behaviour[row, :length] = torch.tensor(sample.logprobs)
+    for first, length, sample in zip(firsts, lengths, samples, strict=False):
+        part = slice(first, first + length)
+        ids.view(-1)[part] = torch.tensor(sample.input_ids)
+        trained.view(-1)[part] = torch.tensor(sample.loss_mask, dtype=torch.bool)
+        behaviour.view(-1)[part] = torch.tensor(sample.logprobs)
     at = trained.flatten().nonzero().squeeze(1)
-    row_of = at // shape[1]
+    row_of = torch.searchsorted(torch.tensor(list(firsts)), at, right=True) - 1
     return Rows(
         ids=ids,
         at=at - 1,
         labels=ids.flatten()[at],
         behaviour=behaviour.flatten()[at],
-        advantages=torch.tensor([s.advantage for s in samples])[row_of],
-        weights=torch.tensor(list(token_weights))[row_of],
+        advantages=torch.tensor([s.advantage for s in samples], dtype=torch.float32)[row_of],
+        weights=torch.tensor(list(token_weights), dtype=torch.float32)[row_of],
+        lengths=lengths if packed else (),
     )

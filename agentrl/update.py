@@ -123,7 +123,8 @@ class Learner:
         counts = [sum(s.loss_mask) for s in samples]
         per_token = self._token_weights(counts, [s.weight for s in samples], kept)
         weighted = [(s, w) for s, w, n in zip(samples, per_token, counts, strict=True) if n]
-        batches = plan([len(s.input_ids) for s, _ in weighted], self._cap)
+        lengths = [len(s.input_ids) for s, _ in weighted]
+        (batches,) = plan(lengths, max([self._cap, *lengths]), packed=False)
         meter = _Meter(self.model.device)
         self._masters.forget_gradients()
         sums = []
@@ -136,8 +137,8 @@ class Learner:
         return _report(
             torch.stack(sums).double() if sums else torch.zeros(1, 6),
             grad_norm=norm,
-            tokens=sum(len(s.input_ids) for s, _ in weighted),
-            tokens_padded=sum(batch.tokens_padded for batch in batches),
+            tokens=sum(lengths),
+            tokens_padded=sum(batch.tokens for batch in batches),
             trained_tokens=sum(counts),
             micro_batches=len(batches),
             peak_bytes=meter.peak(),

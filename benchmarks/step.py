@@ -157,7 +157,8 @@ class Bench:
     def bare(self, rows: Sequence[Sample]) -> None:
         """Forward with logits everywhere, cross entropy, backward: no selection of positions."""
         model = self.policy.model
-        for batch in plan([len(r.input_ids) for r in rows], CAP):
+        (batches,) = plan([len(r.input_ids) for r in rows], CAP, packed=False)
+        for batch in batches:
             chosen = [rows[i] for i in batch.rows]
             longest = max(len(r.input_ids) for r in chosen)
             ids = torch.zeros(len(chosen), longest, dtype=torch.long)
