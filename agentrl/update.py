@@ -1,31 +1,35 @@
 """Update: one optimizer step on the kept samples.
 
 In    a causal language model, samples with advantages, K kept trajectories
-Out   changed weights and an UpdateReport
-Not   more than one process, nor a retry when memory runs out
+Out   changed weights and an UpdateReport; the same, however rows are cut and shared out
+Not   shorter rows: one above the cap is refused, and memory that runs out lowers the cap
 """
 
 from __future__ import annotations
 
 import math
-import resource
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from accelerate import Accelerator
 from torch import Tensor
 
 from agentrl.errors import RunError, UsageError, suggestion
 from agentrl.head import score, verify
-from agentrl.layout import Rows, lay_out
+from agentrl.layout import lay_out
 from agentrl.loss import LOSSES, clipped_loss
 from agentrl.master import Masters
-from agentrl.plan import plan
+from agentrl.meter import Gauge, Meter, Observe, gauge_of
+from agentrl.move import Move, allocate
+from agentrl.oom import OutOfMemory, free, room
+from agentrl.optimizers import build
+from agentrl.parallel import SINGLE, Parallel, together
+from agentrl.plan import MicroBatch, plan
+from agentrl.recompute import recomputing
 from agentrl.sample import Sample
 
 if TYPE_CHECKING:
@@ -36,6 +40,17 @@ OPTIMIZER_FILE = "optimizer.pt"
 _FRESH_ADAM = (
     "Going on would start Adam from nothing and change the run. Resume from a whole checkpoint."
 )
+_ROOM = (
+    "Raise update.checkpointing, shorten rows with rollout.max_tokens, train fewer weights, "
+    "or take more memory."
+)
+
+LOWERED = 0.7
+"""What is left of the widest micro-batch where memory ran out."""
+
+
+Shares = tuple[tuple[MicroBatch, ...], ...]
+"""The micro-batches of each rank; every rank has as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +66,7 @@ class UpdateReport:
     """Forwarded, with padding."""
     trained_tokens: int
     micro_batches: int
+    """Forward and backward passes of each rank."""
     k3: float | None
     """Mean over trained tokens whose behaviour log-prob is known."""
     max_gap: float | None
@@ -59,10 +75,23 @@ class UpdateReport:
     entropy: float | None
     """Mean over trained tokens, nats."""
     peak_bytes: int
-    """CUDA: peak allocation. CPU: by how much the step raised the process's peak memory,
-    0 where an earlier peak was higher."""
+    """Of the rank with the highest. CUDA: peak allocation. CPU: by how much the step raised the
+    process's peak memory, 0 where an earlier peak was higher."""
     skipped: bool
     """The gradient was not finite, or nothing was trained; weights and optimizer are untouched."""
+    oom_retries: int
+    """How often memory ran out, and the step, or its move, was done again."""
+    cap: int
+    """Most tokens of a micro-batch from here on."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What one step trains on, before it is cut."""
+
+    rows: Sequence[tuple[Sample, float]]
+    """Samples with something to train, each with the weight of its tokens."""
+    lengths: tuple[int, ...]
 
 
 class Learner:
@@ -74,6 +103,7 @@ class Learner:
         *,
         lr: float,
         weight_decay: float = 0.0,
+        optimizer: str = "adamw",
         loss: str = "grpo",
         clip_low: float = 0.2,
         clip_high: float = 0.2,
@@ -81,67 +111,85 @@ class Learner:
         tokens_per_micro_batch: int = 8192,
         temperature: float = 1.0,
         checkpointing: bool = False,
+        parallel: Parallel = SINGLE,
+        observe: Observe | None = None,
+        gauge: Gauge | None = None,
     ) -> None:
         """Refuses a model that it can't train exactly, with the reason.
 
+        Args:
+            model: Changed in place; on every rank the same.
+            lr: Learning rate.
+            weight_decay: AdamW's decoupled decay.
+            optimizer: A name of OPTIMIZERS.
+            loss: A name of LOSSES.
+            clip_low: A ratio may fall to 1 - this.
+            clip_high: A ratio may rise to 1 + this.
+            grad_norm: Gradients are clipped to this length.
+            tokens_per_micro_batch: The cap to start with.
+            temperature: What the engine sampled at.
+            checkpointing: Recompute activations in backward.
+            parallel: The other ranks; each is given all samples.
+            observe: Told tokens and peak bytes of every micro-batch, where a device tells them.
+            gauge: Reads peaks; None takes what the model's device has.
+
         Raises:
             UsageError: the model, or a setting, cannot be used.
+            RunError: the optimizer's states do not fit, or another rank failed.
         """
         if loss not in LOSSES:
             known = ", ".join(LOSSES)
             raise UsageError(f"--loss {loss}: no such loss. {suggestion(loss, LOSSES, known)}")
-        on_cpu = model.device.type == "cpu"
-        self._accelerator = Accelerator(cpu=on_cpu, mixed_precision="no")
-        if self._accelerator.num_processes > 1:
-            raise UsageError(
-                f"{self._accelerator.num_processes} processes: the update runs in one, and the "
-                "others would train on the same samples. Start it without a launcher."
-            )
-        self.model: PreTrainedModel = self._accelerator.prepare_model(model).eval()
-        verify(self.model)
-        if checkpointing:
-            with _recomputing(self.model):
-                verify(self.model)
-        self._masters = Masters(self.model)
-        self._optimizer = torch.optim.AdamW(
-            self._masters.parameters, lr=lr, weight_decay=weight_decay, fused=True
-        )
+        self.model = model.eval()
+        self.cap = tokens_per_micro_batch
+        self.skipped_steps = 0
+        self._parallel = parallel
+        self._checkpointing = checkpointing
+        self._temperature = temperature
         self._token_weights = LOSSES[loss]
         self._clip = {"clip_low": clip_low, "clip_high": clip_high}
-        self._grad_norm = grad_norm
-        self._cap = tokens_per_micro_batch
-        self._temperature = temperature
-        self._checkpointing = checkpointing
-        self.skipped_steps = 0
+        self._meter = Meter(gauge or gauge_of(model.device), observe)
+        parallel.share([p for p in model.parameters() if p.requires_grad])
+        together(parallel, self._verify)
+        self._masters = Masters(model)
+        self._optimizer = build(
+            optimizer, self._masters.parameters, lr=lr, weight_decay=weight_decay
+        )
+        self._move = Move(self._masters, self._optimizer, grad_norm)
+        self._allocate()
 
     def step(self, samples: Sequence[Sample], kept: int) -> UpdateReport:
         """Make one optimizer step with all samples of `kept` trajectories.
 
         Every token's weight is fixed before the first micro-batch, so that gradients do
-        not depend on how the plan cuts the samples.
+        not depend on how the plan cuts the samples, nor on who computes which.
+
+        Raises:
+            RunError: a row is above the cap, memory does not do for the longest row alone,
+                or another rank failed; nothing has moved.
         """
         counts = [sum(s.loss_mask) for s in samples]
         per_token = self._token_weights(counts, [s.weight for s in samples], kept)
-        weighted = [(s, w) for s, w, n in zip(samples, per_token, counts, strict=True) if n]
-        lengths = [len(s.input_ids) for s, _ in weighted]
-        (batches,) = plan(lengths, max([self._cap, *lengths]), packed=False)
-        meter = _Meter(self.model.device)
-        self._masters.forget_gradients()
-        sums = []
-        with self._masters.gathering(), self._activations():
-            for batch in batches:
-                rows = lay_out(*zip(*(weighted[row] for row in batch.rows), strict=True))
-                sums.append(self._backward(rows.to(self.model.device)))
-        norm = self._move() if sums else None
+        rows = [(s, w) for s, w, n in zip(samples, per_token, counts, strict=True) if n]
+        work = _Work(rows, tuple(len(s.input_ids) for s, _ in rows))
+        self._meter.begin()
+        try:
+            shares, found, retries = self._until_it_fits(work)
+            norm, more = self._moved(shares, max(work.lengths, default=1))
+            peak = max(self._parallel.every(self._meter.peak()))
+        finally:
+            self._masters.forget_gradients()
         self.skipped_steps += norm is None
         return _report(
-            torch.stack(sums).double() if sums else torch.zeros(1, 6),
+            torch.tensor(found, dtype=torch.float64),
             grad_norm=norm,
-            tokens=sum(lengths),
-            tokens_padded=sum(batch.tokens for batch in batches),
+            tokens=sum(work.lengths),
+            tokens_padded=sum(batch.tokens for share in shares for batch in share),
             trained_tokens=sum(counts),
-            micro_batches=len(batches),
-            peak_bytes=meter.peak(),
+            micro_batches=len(shares[0]),
+            peak_bytes=peak,
+            oom_retries=retries + more,
+            cap=self.cap,
         )
 
     def state_dict(self) -> dict[str, Any]:
@@ -156,7 +204,7 @@ class Learner:
         """
         if "optimizer" not in state:
             raise RunError(f"checkpoint: no optimizer state. {_FRESH_ADAM}")
-        own, saved = self._optimizer.state_dict(), state["optimizer"]
+        saved, groups = state["optimizer"], self._optimizer.state_dict()["param_groups"]
         sizes = [len(group["params"]) for group in saved["param_groups"]]
         if sizes != [len(self._masters.parameters)] or len(state["exact"]) != len(
             self._masters.copies
@@ -165,7 +213,8 @@ class Learner:
                 "checkpoint: its optimizer is that of another model or precision. "
                 "Resume with the model and dtype that it was saved with."
             )
-        self._optimizer.load_state_dict({**saved, "param_groups": own["param_groups"]})
+        self._optimizer.state.clear()  # two sets of moments might not fit
+        self._optimizer.load_state_dict({**saved, "param_groups": groups})
         self._masters.take(state["exact"])
 
     def save(self, folder: Path) -> None:
@@ -183,74 +232,140 @@ class Learner:
             raise RunError(f"{path}: missing. {_FRESH_ADAM}")
         self.load_state_dict(torch.load(path, map_location=self.model.device, weights_only=True))
 
-    def _backward(self, rows: Rows) -> Tensor:
-        found = score(self.model, rows.ids, rows.at, rows.labels, temperature=self._temperature)
+    def _verify(self) -> None:
+        verify(self.model)
+        if self._checkpointing:
+            with recomputing(self.model):
+                verify(self.model)
+
+    def _allocate(self) -> None:
+        """Make the optimizer's states now, so that no step needs more than the first."""
+        masters = self._masters.parameters
+        try:
+            together(self._parallel, partial(allocate, self._optimizer))
+        except OutOfMemory as error:
+            raise RunError(
+                f"update: no room for the optimizer's states of {sum(p.numel() for p in masters):,}"
+                f" trained numbers; {room(self.model.device)}. {error} {_ROOM}"
+            ) from None
+        finally:
+            self._masters.forget_gradients()
+
+    def _until_it_fits(self, work: _Work) -> tuple[Shares, list[list[float]], int]:
+        """Whole gradients of all ranks; in narrower micro-batches where memory ran out."""
+        retries, before = 0, 0
+        while True:
+            shares = self._planned(work)
+            share = shares[self._parallel.rank]
+            try:
+                found = together(self._parallel, partial(self._accumulate, work, share))
+            except OutOfMemory as error:
+                words = str(error)
+            else:
+                self._parallel.add(self._masters.parameters)
+                return shares, found, retries
+            self._masters.forget_gradients()
+            free()
+            widest, longest = _widest(shares), max(work.lengths)
+            if widest == before:
+                raise RunError(
+                    f"update: out of memory in a micro-batch of {widest} tokens, the fewest that "
+                    f"a row of {longest} allows (cap {self.cap}); {room(self.model.device)}. "
+                    f"{words} {_ROOM}"
+                )
+            self.cap, before, retries = _lowered(widest, longest), widest, retries + 1
+
+    def _planned(self, work: _Work) -> Shares:
+        """The plan that all ranks make alike, or fail at together."""
+        self.cap = self._parallel.least(self.cap)
+
+        def planned() -> Shares:
+            _refuse_longer(work.lengths, self.cap)
+            return plan(work.lengths, self.cap, ranks=self._parallel.world, packed=False)
+
+        every = together(self._parallel, planned)
+        if any(shares != every[0] for shares in every):
+            raise RunError("update: ranks were given different samples. Broadcast what is chosen.")
+        return every[0]
+
+    def _accumulate(self, work: _Work, share: Sequence[MicroBatch]) -> list[float]:
+        """Add up this rank's gradients; the sums for the report."""
+        self._masters.forget_gradients()
+        sums = [torch.zeros(6)]
+        with self._masters.gathering(), self._activations():
+            for batch in share:
+                with self._meter.micro_batch(batch.tokens):
+                    sums.append(self._backward([work.rows[row] for row in batch.rows]))
+        self._parallel.reserve(self._masters.parameters)
+        return _sums(torch.stack([row.cpu() for row in sums]).double())
+
+    def _backward(self, rows: Sequence[tuple[Sample, float]]) -> Tensor:
+        """One micro-batch; nothing of it is referred to afterwards."""
+        samples, weights = zip(*rows, strict=True) if rows else ((), ())
+        laid = lay_out(samples, weights).to(self.model.device)
+        found = score(self.model, laid.ids, laid.at, laid.labels, temperature=self._temperature)
         sums = clipped_loss(
-            found.logprobs, rows.behaviour, rows.advantages, rows.weights, **self._clip
+            found.logprobs, laid.behaviour, laid.advantages, laid.weights, **self._clip
         )
-        self._accelerator.backward(sums.loss)
+        sums.loss.backward()
         scalars = (sums.loss.detach(), found.entropy.sum(), *sums[1:])
         return torch.stack([value.float() for value in scalars])
 
-    def _move(self) -> float | None:
-        """Clip and step; the gradient's length, or None where it is not finite."""
-        masters = self._masters.parameters
-        norm = float(self._accelerator.clip_grad_norm_(masters, self._grad_norm))
-        if math.isfinite(norm):
-            self._optimizer.step()
-            self._masters.publish()
-        self._masters.forget_gradients()
-        return norm if math.isfinite(norm) else None
+    def _moved(self, shares: Shares, longest: int) -> tuple[float | None, int]:
+        """Move the weights; the gradient's length, None where it is not finite, and retries.
+
+        Gradients are whole here, so where memory runs out a rank repeats its own move and
+        no other: those that have moved must not move again.
+        """
+        if not shares[0]:
+            return None, 0
+        try:
+            norms = together(self._parallel, self._move.norm)
+            retries = sum(again for _, again in norms)
+            if not all(math.isfinite(norm) for norm, _ in norms):
+                return None, retries
+            norm = norms[0][0]
+            retries += sum(together(self._parallel, partial(self._move.apply, norm)))
+        except OutOfMemory as error:
+            raise RunError(
+                f"update: out of memory in the optimizer, with no micro-batch left; "
+                f"{room(self.model.device)}. {error} {_ROOM}"
+            ) from None
+        if retries:
+            self.cap = _lowered(_widest(shares), longest)
+        return norm, retries
 
     def _activations(self) -> AbstractContextManager[None]:
-        return _recomputing(self.model) if self._checkpointing else nullcontext()
+        return recomputing(self.model) if self._checkpointing else nullcontext()
 
 
-@contextmanager
-def _recomputing(model: PreTrainedModel) -> Iterator[None]:
-    """Recompute activations in backward, with dropout still off.
-
-    Layers recompute only in training mode, so the mode of the layer itself changes, but
-    not that of the modules inside, where dropout is.
-    """
-    model.gradient_checkpointing_enable({"use_reentrant": False})
-    layers = [m for m in model.modules() if getattr(m, "gradient_checkpointing", False)]
-    for layer in layers:
-        layer.training = True
-    try:
-        yield
-    finally:
-        for layer in layers:
-            layer.training = False
-        model.gradient_checkpointing_disable()
+def _refuse_longer(lengths: Sequence[int], cap: int) -> None:
+    for row, length in enumerate(lengths):
+        if length > cap:
+            raise RunError(
+                f"update: row {row} of {len(lengths)} has {length} tokens, a micro-batch holds "
+                f"{cap} at most. Rows are never cut. Leave it out before choosing, or raise "
+                "update.tokens_per_micro_batch."
+            )
 
 
-class _Meter:
-    """Peak memory of what happens between its making and `peak`."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        if device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(device)
-        else:
-            self._before = _peak_of_process()
-
-    def peak(self) -> int:
-        """Bytes; see UpdateReport.peak_bytes."""
-        if self._device.type == "cuda":
-            return torch.cuda.max_memory_allocated(self._device)
-        return _peak_of_process() - self._before
+def _widest(shares: Sequence[Sequence[MicroBatch]]) -> int:
+    return max(batch.tokens for share in shares for batch in share)
 
 
-def _peak_of_process() -> int:
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+def _lowered(widest: int, longest: int) -> int:
+    """The next cap; from what did not fit, as a cap above that would change nothing."""
+    return max(longest, int(LOWERED * widest))
+
+
+def _sums(rows: Tensor) -> list[float]:
+    """One row from several: sums, and the largest of the last column."""
+    return [*rows[:, :-1].sum(0).tolist(), rows[:, -1].max().item()]
 
 
 def _report(sums: Tensor, *, grad_norm: float | None, **counts: int) -> UpdateReport:
-    """Means from one row of sums per micro-batch."""
-    loss, entropy, k3, known, clipped, _ = sums.sum(0).tolist()
-    gap = sums[:, 5].max().item()
+    """Means from one row of sums per rank."""
+    loss, entropy, k3, known, clipped, gap = _sums(sums)
     trained = counts["trained_tokens"]
     return UpdateReport(
         loss=_finite(loss),
