@@ -7,6 +7,7 @@ Not   faster than plain logits for every shape: the backward pass computes them 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,7 @@ from torch.autograd.function import Function, once_differentiable
 from torch.nn import functional
 
 from agentrl.errors import UsageError
+from agentrl.rowwise import hidden_states
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -84,15 +86,25 @@ def token_logprobs(
 
 
 def score(
-    model: PreTrainedModel, ids: Tensor, at: Tensor, labels: Tensor, *, temperature: float = 1.0
+    model: PreTrainedModel,
+    ids: Tensor,
+    at: Tensor,
+    labels: Tensor,
+    *,
+    lengths: Sequence[int] = (),
+    temperature: float = 1.0,
 ) -> TokenScores:
-    """Score labels at flat positions `at` of `ids`, rows padded on the right.
+    """Score labels at flat positions `at` of `ids`.
 
-    No attention mask: a causal model cannot see padding that comes after a token, and
-    without a mask the fast attention kernels apply. `verify` proves it for the model.
+    With `lengths`, `ids` are packed rows [1, tokens]; see `rowwise`. Without, rows are padded on
+    the right and need no attention mask: a causal model cannot see padding that comes after a
+    token, and without a mask the fast attention kernels apply. `verify` proves it for the model.
     """
-    decoder = model.get_decoder()
-    hidden = decoder(input_ids=ids, attention_mask=None, use_cache=False).last_hidden_state
+    if lengths:
+        hidden = hidden_states(model, ids, lengths)
+    else:
+        decoder = model.get_decoder()
+        hidden = decoder(input_ids=ids, attention_mask=None, use_cache=False).last_hidden_state
     picked = hidden.flatten(0, 1).index_select(0, at)
     return token_logprobs(picked, head_of(model), labels, temperature=temperature)
 
