@@ -18,40 +18,10 @@ from transformers import LlamaForCausalLM, PreTrainedModel
 from agentrl.errors import RunError, UsageError
 from agentrl.sample import Sample
 from agentrl.update import Learner, UpdateReport
-from tests.models import VOCABULARY, llama
+from tests.models import llama
+from tests.rows import SAMPLES, sample
 
 NAN = math.nan
-
-
-def sample(seed: int, prompt: int, sampled: int, advantage: float, **options: Any) -> Sample:
-    """Prompt, sampled tokens, an observation of three, one more sampled token."""
-    draw = torch.Generator().manual_seed(seed)
-    length = prompt + sampled + 4
-    mask = [0] * prompt + [1] * sampled + [0, 0, 0, 1]
-    guesses = (-5.0 * torch.rand(length, generator=draw)).tolist()
-    return Sample(
-        input_ids=tuple(torch.randint(VOCABULARY, (length,), generator=draw).tolist()),
-        loss_mask=tuple(mask),
-        logprobs=tuple(g if m else NAN for g, m in zip(guesses, mask, strict=True)),
-        advantage=advantage,
-        **options,
-    )
-
-
-SAMPLES = [
-    sample(i, prompt, sampled, advantage)
-    for i, (prompt, sampled, advantage) in enumerate(
-        [
-            (4, 9, 1.0),
-            (7, 1, -0.5),
-            (3, 20, 0.7),
-            (5, 5, -1.2),
-            (9, 2, 0.1),
-            (2, 8, -1.0),
-            (6, 6, 2.0),
-        ]
-    )
-]
 
 
 def learner(model: PreTrainedModel | None = None, **options: Any) -> Learner:
