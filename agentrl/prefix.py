@@ -1,0 +1,148 @@
+"""Prefix: rows that begin with the same prompt have it laid out, and computed, once.
+
+In    the packed rows of one micro-batch, and how many tokens of each row are its prompt
+Out   Shared: rows without repeated prompts, and an attention under which nothing else changes
+Not   what rows share after their prompt, nor a prompt whose rows the plan has put apart
+
+The first row of a prompt stands there whole. Later ones begin behind the prompt; their tokens
+keep their positions and attend to the first row's prompt and to themselves. Its keys and values
+stay in the graph, so the prompt's gradient is that of all its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface
+
+from agentrl.head import TokenScores, head_of, token_logprobs
+from agentrl.layout import Rows
+from agentrl.sample import Sample
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+NAME = "agentrl_prefix"
+"""How transformers knows this attention."""
+
+QUERIES = 512
+"""So many at a time: a mask of a whole long row would take more memory than its keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What is left of a row: tokens that attend to all of its prompt and, causally, to theirs."""
+
+    own: slice
+    prompt: slice
+    """Of an earlier row; empty where the row is whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A packed micro-batch in which each prompt stands once."""
+
+    rows: Rows
+    positions: Tensor
+    """[1, tokens] within the original row."""
+    stretches: tuple[Stretch, ...]
+    """One a row, in order."""
+
+
+def prompt_tokens(sample: Sample) -> int:
+    """Tokens before the first that is trained; rows of one task have them in common."""
+    return sample.loss_mask.index(1)
+
+
+def share(rows: Rows, prompts: Sequence[int]) -> Shared:
+    """Lay each prompt out once. `prompts` holds its tokens for each of the packed rows."""
+    ids = rows.ids[0].tolist()
+    homes: dict[tuple[int, ...], int] = {}
+    stretches: list[Stretch] = []
+    place: list[int] = []
+    kept: list[int] = []
+    positions: list[int] = []
+    for first, length, prompt in zip(_firsts(rows.lengths), rows.lengths, prompts, strict=True):
+        key = tuple(ids[first : first + prompt])
+        known = key in homes
+        home = homes.setdefault(key, len(kept))
+        skip = prompt if known else 0
+        start = len(kept)
+        kept += range(first + skip, first + length)
+        positions += range(skip, length)
+        place += [*range(home, home + skip), *range(start, len(kept))]
+        stretches.append(Stretch(slice(start, len(kept)), slice(home, home + skip)))
+    index = torch.tensor(kept, device=rows.ids.device)
+    return Shared(
+        rows=replace(rows, ids=rows.ids[:, index], at=torch.tensor(place).to(index)[rows.at]),
+        positions=torch.tensor([positions], device=index.device),
+        stretches=tuple(stretches),
+    )
+
+
+def score_shared(
+    model: PreTrainedModel, shared: Shared, *, temperature: float = 1.0
+) -> TokenScores:
+    """Score labels as `head.score` does; the model's attention is NAME."""
+    hidden = model.get_decoder()(
+        input_ids=shared.rows.ids,
+        position_ids=shared.positions,
+        attention_mask=None,
+        use_cache=False,
+        stretches=shared.stretches,
+    ).last_hidden_state
+    picked = hidden[0].index_select(0, shared.rows.at)
+    return token_logprobs(picked, head_of(model), shared.rows.labels, temperature=temperature)
+
+
+def _firsts(lengths: Sequence[int]) -> list[int]:
+    return [0, *accumulate(lengths[:-1])]
+
+
+def _attention(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    scaling: float,
+    stretches: Sequence[Stretch],
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """[1, heads, tokens, size] in, [1, tokens, heads, size] out, as transformers has it."""
+    parts = [_stretch(query, key, value, stretch, scaling) for stretch in stretches]
+    return torch.cat(parts, dim=2).transpose(1, 2).contiguous(), None
+
+
+def _stretch(query: Tensor, key: Tensor, value: Tensor, at: Stretch, scaling: float) -> Tensor:
+    own, options = query[:, :, at.own], {"scale": scaling, "enable_gqa": True}
+    before = at.prompt.stop - at.prompt.start
+    if not before:
+        key, value = key[:, :, at.own], value[:, :, at.own]
+        return scaled_dot_product_attention(own, key, value, is_causal=True, **options)  # type: ignore[arg-type]
+    key, value = (torch.cat([x[:, :, at.prompt], x[:, :, at.own]], dim=2) for x in (key, value))
+    parts = []
+    for start in range(0, own.shape[2], QUERIES):
+        some = own[:, :, start : start + QUERIES]
+        seen = before + start + some.shape[2]
+        mask = torch.ones(some.shape[2], seen, dtype=torch.bool, device=own.device)
+        parts.append(
+            scaled_dot_product_attention(
+                some,
+                key[:, :, :seen],
+                value[:, :, :seen],
+                attn_mask=mask.tril(before + start),
+                **options,  # type: ignore[arg-type]
+            )
+        )
+    return torch.cat(parts, dim=2)
+
+
+AttentionInterface.register(NAME, _attention)
