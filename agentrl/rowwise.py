@@ -109,7 +109,9 @@ def attend(
 
 
 def _refuse(module: nn.Module, edges: Edges | None, options: dict[str, Any]) -> None:
-    odd = [k for k in ("softcap", "s_aux", "position_bias", "dropout") if options.get(k)]
+    odd = [k for k in ("softcap", "s_aux", "position_bias") if options.get(k) is not None]
+    if options.get("dropout"):
+        odd.append("dropout")
     if options.get("is_causal") is False:
         odd.append("later tokens in sight")
     if edges is None:
@@ -244,10 +246,8 @@ class Kernel:
 
 
 KERNELS = (
-    Kernel(
-        "torch varlen", lambda q, v: _flash_takes(q, v) and bool(_torch_varlen()), _by_torch_varlen
-    ),
-    Kernel("flash-attn", lambda q, v: _flash_takes(q, v) and bool(_flash_attn()), _by_flash_attn),
-    Kernel("sdpa, row by row", lambda q, v: True, _by_sdpa),
+    Kernel("torch varlen", lambda *x: _flash_takes(*x) and bool(_torch_varlen()), _by_torch_varlen),
+    Kernel("flash-attn", lambda *x: _flash_takes(*x) and bool(_flash_attn()), _by_flash_attn),
+    Kernel("sdpa by row", lambda *_: True, _by_sdpa),
 )
 """The first that takes the tensors at hand computes them."""
