@@ -40,6 +40,34 @@ class ModelSection(Section):
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="Weights while training; auto is float32 on a CPU, else bfloat16."
     )
+    lora_rank: int = Field(
+        0, ge=0, description="Rank of adapters, trained in the model's place; 0: the model itself."
+    )
+    lora_alpha: float = Field(
+        0.0, ge=0, description="Adapters are scaled by this / rank; 0: twice the rank."
+    )
+    lora_targets: str = Field(
+        "all-linear", description="Layers with an adapter: all-linear, or q_proj,v_proj,..."
+    )
+    base_bits: Literal[0, 4] = Field(
+        0, description="4: the frozen base under the adapters in 4 bits; 0: in its dtype."
+    )
+
+    @model_validator(mode="after")
+    def adapts(self) -> Self:
+        """Settings of an adapter need one, and what all log-probs come from stays as it is."""
+        if not self.lora_rank:
+            for name in ("lora_alpha", "lora_targets", "base_bits"):
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise ValueError(f"{name}: there is no adapter. Add --model.lora_rank 16.")
+        named = {part.strip().rpartition(".")[2] for part in self.lora_targets.split(",")}
+        for layer in ("lm_head", "embed_tokens"):
+            if layer in named:
+                raise ValueError(
+                    f"lora_targets: {layer} has no adapters: all log-probs are computed from "
+                    "it. Leave it out."
+                )
+        return self
 
 
 class EngineSection(Section):
@@ -162,6 +190,9 @@ class UpdateSection(Section):
     loss: Literal["grpo", "dr_grpo", "dapo"] = Field("grpo", description="Loss and normaliser.")
     lr: float = Field(3e-4, gt=0, description="Learning rate, constant.")
     weight_decay: float = Field(0.0, ge=0, description="AdamW's decoupled decay.")
+    optimizer: Literal["adamw", "adamw8bit", "offloaded"] = Field(
+        "adamw", description="AdamW, its moments in 8 bits, or moments that CUDA moves to the host."
+    )
     clip_low: float = Field(0.2, gt=0, lt=1, description="Ratio may fall to 1 - this.")
     clip_high: float = Field(0.2, gt=0, description="Ratio may rise to 1 + this.")
     grad_norm: float = Field(1.0, gt=0, description="Gradients are clipped to this length.")
@@ -250,3 +281,13 @@ class EvalConfig(Section):
     rollout: RolloutSection = RolloutSection()
     eval: EvalSection = EvalSection()
     out: str = Field("", description="Folder for the episodes; nothing is written if empty.")
+
+    @model_validator(mode="after")
+    def as_it_is(self) -> Self:
+        """What is measured has nothing new in it."""
+        if self.model.lora_rank:
+            raise ValueError(
+                "lora_rank: an adapter is for training. Leave it out: a trained one is in the "
+                "weights that its run saved."
+            )
+        return self

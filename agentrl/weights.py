@@ -28,7 +28,7 @@ from transformers import (
 from transformers.core_model_loading import revert_weight_conversion
 from transformers.utils import logging
 
-from agentrl import smollm
+from agentrl import adapter, fourbit, smollm
 from agentrl.errors import UsageError, suggestion
 from agentrl.head import head_of, score
 
@@ -71,17 +71,30 @@ class Policy:
     """Where its files were read from, for engines that read them too."""
 
     def save(self, folder: Path) -> None:
-        """Write weights, config and tokenizer as they are now."""
+        """Write weights, config and tokenizer as they are now.
+
+        An adapter is merged into the weights, and written beside them by itself too.
+        """
         save_policy(self.model, self.tokenizer, folder)
+        if adapter.is_adapted(self.model):
+            adapter.save(self.model, folder / adapter.FOLDER, self.name)
 
     @_quiet()
     def load(self, folder: Path) -> None:
         """Take the weights that `save` wrote into the model at hand.
 
+        Where there is an adapter, only it is taken: the frozen base is the model's own, which
+        must be the one that was saved.
+
         Raises:
             UsageError: they can't be read or are another model's.
         """
+        adapter.check(self.model, folder / adapter.FOLDER)
         saved = _model(str(folder), folder, self.model.dtype, torch.device("cpu"))
+        if adapter.is_adapted(self.model):
+            adapter.load(self.model, folder / adapter.FOLDER)
+            self._check_base(folder, saved.state_dict())
+            return
         try:
             self.model.load_state_dict(saved.state_dict())
         except RuntimeError as error:
@@ -90,15 +103,42 @@ class Policy:
                 f"Resume with the model that was saved, not {self.name}."
             ) from error
 
+    def _check_base(self, folder: Path, saved: Mapping[str, Tensor]) -> None:
+        """Refuse a base that with the saved adapter is not what was saved."""
+        merging = adapter.Merging(self.model)
+        for name, held in adapter.stored(self.model).items():
+            own, other = merging.whole(held).cpu(), saved.get(name)
+            exact = not merging.touches(held)
+            if other is None or own.shape != other.shape or not _agree(own, other, exact=exact):
+                raise UsageError(
+                    f"{folder}: its adapter was trained on another base: {name} is not that of "
+                    f"{self.name}. Resume with the --model of that run, as it was then."
+                )
+
 
 @_quiet()
-def load_policy(name: str, *, dtype: str = "auto", device: str = "auto") -> Policy:
+def load_policy(
+    name: str,
+    *,
+    dtype: str = "auto",
+    device: str = "auto",
+    base_bits: int = 0,
+    lora_rank: int = 0,
+    lora_alpha: float = 0.0,
+    lora_targets: str = adapter.ALL,
+    seed: int = 0,
+) -> Policy:
     """Load a policy for training or play, ready on its device.
 
     Args:
         name: A key of EMBEDDED, a folder, or org/name of a model hub.
         dtype: float32, bfloat16, or auto: float32 on a CPU, else bfloat16.
         device: As torch names it; auto takes CUDA where there is one.
+        base_bits: 4 freezes its linear layers in 4 bits; 0 leaves them as they are.
+        lora_rank: Rank of the adapters that are trained in its place; 0 trains the model itself.
+        lora_alpha: Adapters are scaled by this over the rank; 0 is twice the rank.
+        lora_targets: all-linear, or names of linear layers with commas between.
+        seed: Of an adapter's first weights.
 
     Raises:
         UsageError: there is no such model, or it can't be trained.
@@ -106,7 +146,7 @@ def load_policy(name: str, *, dtype: str = "auto", device: str = "auto") -> Poli
     place = torch.device(_device(device))
     folder = _folder(name)
     kind = getattr(torch, dtype) if dtype != "auto" else _auto_dtype(place)
-    model = _model(f"--model {name}", folder, kind, place)
+    model = _model(f"--model {name}", folder, kind, torch.device("cpu") if base_bits else place)
     tokenizer = _tokenizer(name, folder)
     entries = head_of(model).weight.shape[0]
     if len(tokenizer) > entries:
@@ -114,27 +154,41 @@ def load_policy(name: str, *, dtype: str = "auto", device: str = "auto") -> Poli
             f"--model {name}: its tokenizer has {len(tokenizer)} entries and its output "
             f"{entries}. They belong to different models. Put the right tokenizer in the folder."
         )
+    if base_bits:
+        fourbit.quantize(model, place)
+    if lora_rank:
+        adapter.add(model, lora_rank, lora_alpha or 2.0 * lora_rank, lora_targets, seed=seed)
+        _check_names(name, model)
     return Policy(model, tokenizer, name, folder)
 
 
 @_quiet()
 def save_policy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Write a folder that `load_policy`, transformers and vLLM read."""
-    model.save_pretrained(folder)
+    if adapter.is_plain(model):
+        model.save_pretrained(folder)
+    else:
+        merging = adapter.Merging(model)
+        whole = {name: merging.whole(held).cpu() for name, held in _untied(model).items()}
+        model.save_pretrained(folder, state_dict=whole)
     tokenizer.save_pretrained(folder)
 
 
 class ModelWeights:
-    """A WeightSource over a live model: nothing is copied before it is asked for."""
+    """A WeightSource over a live model: nothing is copied before it is asked for.
+
+    Adapters are merged, and 4-bit layers unpacked, into one new tensor after another; the
+    model itself stays as it is.
+    """
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
 
     def items(self) -> Iterator[tuple[str, Tensor]]:
         """Names and tensors as in a checkpoint; tied ones once, under the embedding's name."""
-        tied = self._model.all_tied_weights_keys
-        state = {n: t for n, t in self._model.state_dict().items() if n not in tied}
-        yield from revert_weight_conversion(self._model, state).items()
+        merging = adapter.Merging(self._model)
+        for name, held in _named(self._model).items():
+            yield name, merging.whole(held)
 
     @torch.no_grad()
     def fingerprint(self, ids: Sequence[int]) -> list[float]:
@@ -142,6 +196,34 @@ class ModelWeights:
         row = torch.tensor([list(ids)], device=self._model.device)
         at = torch.arange(len(ids) - 1, device=self._model.device)
         return score(self._model, row, at, row[0, 1:]).logprobs.tolist()
+
+
+def _agree(own: Tensor, other: Tensor, *, exact: bool) -> bool:
+    """Equal; or, where adapters were merged on perhaps another device, equal but for rounding."""
+    if exact:
+        return torch.equal(own, other)
+    relative, absolute = (1e-4, 1e-5) if own.dtype == torch.float32 else (2e-2, 1e-3)
+    return torch.allclose(own, other, rtol=relative, atol=absolute)
+
+
+def _untied(model: PreTrainedModel) -> dict[str, Tensor]:
+    tied = model.all_tied_weights_keys
+    return {name: held for name, held in adapter.stored(model).items() if name not in tied}
+
+
+def _named(model: PreTrainedModel) -> dict[str, Tensor]:
+    """Held tensors under the names that they have in a checkpoint."""
+    named: dict[str, Tensor] = revert_weight_conversion(model, _untied(model))
+    return named
+
+
+def _check_names(name: str, model: PreTrainedModel) -> None:
+    """Refuse adapters of tensors that a checkpoint cuts or joins: they could not be merged."""
+    if adapter.Merging(model).missed(_named(model)):
+        raise UsageError(
+            f"--model {name}: some of its linear layers are stored in pieces, and an adapter "
+            "could not be merged into those. Name others with --model.lora_targets."
+        )
 
 
 def _folder(name: str) -> Path:

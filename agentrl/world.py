@@ -134,7 +134,7 @@ def _prepare(
     heldout = distinct(test, config.heldout.tasks, config.env.name)
     source = supply(sample_env, "train", config.env.name, heldout)
     draw(source, Standing(), seed=config.train.seed, count=config.train.tasks_per_step)
-    policy = load_policy(config.model.name, dtype=config.model.dtype)
+    policy = _policy(config)
     renderer = renderer_for(policy.tokenizer)
     check_fits(sample_env, source[0], renderer, config.rollout, policy)
     learner = _learner(config, policy)
@@ -299,12 +299,26 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return out
 
 
+def _policy(config: TrainConfig) -> Policy:
+    model = config.model
+    return load_policy(
+        model.name,
+        dtype=model.dtype,
+        base_bits=model.base_bits,
+        lora_rank=model.lora_rank,
+        lora_alpha=model.lora_alpha,
+        lora_targets=model.lora_targets,
+        seed=config.train.seed,
+    )
+
+
 def _learner(config: TrainConfig, policy: Policy) -> Learner:
     u = config.update
     return Learner(
         policy.model,
         lr=u.lr,
         weight_decay=u.weight_decay,
+        optimizer=u.optimizer,
         loss=u.loss,
         clip_low=u.clip_low,
         clip_high=u.clip_high,
