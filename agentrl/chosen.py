@@ -32,6 +32,8 @@ class Chosen:
     selection: Selection
     marks: tuple[Mark, ...]
     """One per trajectory."""
+    oversize: int = 0
+    """Trajectories too long for a micro-batch."""
 
     @property
     def kept(self) -> list[tuple[Trajectory, Mark]]:
@@ -49,6 +51,7 @@ def choose(
     seed: int,
     truncated: str = "score",
     attention_length: int = 0,
+    most_tokens: int | None = None,
 ) -> Chosen:
     """Select, then normalise each group's kept rewards.
 
@@ -60,12 +63,18 @@ def choose(
         seed: Seed of what is drawn.
         truncated: What the reward of a cut-off trajectory counts as: score, mask or zero.
         attention_length: Length at which attention costs as much as the rest; 0 counts tokens.
+        most_tokens: A trajectory with a longer branch is out before anything is compared: no
+            micro-batch holds it, and left out later it would have moved its group's mean.
     """
     rows = [t for g in groups for t in g.trajectories]
     rewards, comparable = judged(
         [t.reward for t in rows], [t.stop.status == "truncated" for t in rows], truncated
     )
-    valid = [t.valid and known for t, known in zip(rows, comparable, strict=True)]
+    oversize = [most_tokens is not None and longest(t) > most_tokens for t in rows]
+    valid = [
+        t.valid and known and not long
+        for t, known, long in zip(rows, comparable, oversize, strict=True)
+    ]
     selection = select(
         rewards,
         [t.num_tokens for t in rows],
@@ -86,7 +95,13 @@ def choose(
         for i, value in zip(kept, values, strict=True):
             marks[start + i] = Mark(kept=True, advantage=value, weight=weights[start + i])
         start = own.stop
-    return Chosen(tuple(rows), selection, tuple(marks))
+    return Chosen(tuple(rows), selection, tuple(marks), sum(oversize))
+
+
+def longest(trajectory: Trajectory) -> int:
+    """Tokens of the longest branch that is trained on."""
+    trained = (b for b in trajectory.branches if any(b.loss_mask))
+    return max((len(branch.input_ids) for branch in trained), default=0)
 
 
 def samples(chosen: Chosen) -> list[Sample]:

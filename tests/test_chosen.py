@@ -125,3 +125,16 @@ def test_an_unbiased_choice_has_the_advantages_of_the_whole_group_on_average():
         total += np.array(each) / len(chosen.kept)
     full = np.array(advantages(rewards, range(len(rows)), stats="group")) / len(rows)
     assert total / 4000 == pytest.approx(full, abs=0.012)
+
+
+def test_what_no_micro_batch_holds_is_refused_before_it_moves_a_mean():
+    rows = [trajectory(0.0), trajectory(1.0), trajectory(1.0), trajectory(0.0)]
+    long = trajectory(50.0, sampled=90)
+    many = trajectory(1.0, branches=30)
+    played = [Group(Task("q"), (*rows, long, many))]
+    chosen = choose(played, PODS, **SETTINGS, most_tokens=60)
+    assert chosen.oversize == 1
+    assert not chosen.marks[4].kept
+    without = choose([Group(Task("q"), (*rows, many))], PODS, **SETTINGS)
+    advantages = [m.advantage for m in chosen.marks if m.kept]
+    assert sorted(advantages) == sorted(m.advantage for m in without.marks if m.kept)
