@@ -49,13 +49,15 @@ class ModelSection(Section):
     lora_targets: str = Field(
         "all-linear", description="Layers with an adapter: all-linear, or q_proj,v_proj,..."
     )
-    base_bits: Literal[0, 4] = Field(
+    base_bits: int = Field(
         0, description="4: the frozen base under the adapters in 4 bits; 0: in its dtype."
     )
 
     @model_validator(mode="after")
     def adapts(self) -> Self:
         """Settings of an adapter need one, and what all log-probs come from stays as it is."""
+        if self.base_bits not in (0, 4):
+            raise ValueError(f"base_bits: {self.base_bits} is neither 0 nor 4.")
         if not self.lora_rank:
             for name in ("lora_alpha", "lora_targets", "base_bits"):
                 if getattr(self, name) != type(self).model_fields[name].default:

@@ -359,7 +359,7 @@ def test_without_peft_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> 
         ({"base_bits": 4}, r"base_bits: there is no adapter"),
         ({"lora_rank": 4, "lora_targets": "q_proj,lm_head"}, r"lm_head has no adapters"),
         ({"lora_rank": 4, "lora_targets": "model.embed_tokens"}, r"embed_tokens has no adapters"),
-        ({"lora_rank": 4, "base_bits": 8}, r"0 or 4"),
+        ({"lora_rank": 4, "base_bits": 8}, r"8 is neither 0 nor 4"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(model: dict[str, Any], said: str) -> None:
@@ -456,12 +456,14 @@ def state(run: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    "model",
-    [{"lora_rank": 4}, pytest.param({"lora_rank": 4, "base_bits": 4}, marks=four_bits)],
-    ids=["lora", "qlora"],
+    ("base_bits", "optimizer"),
+    [
+        pytest.param(0, "adamw", id="lora"),
+        pytest.param(4, "adamw8bit", id="qlora", marks=[four_bits, pytest.mark.slow]),
+    ],
 )
 def test_a_resumed_run_with_adapters_is_the_unbroken_run(
-    tmp_path: Path, model: dict[str, Any], capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, base_bits: int, optimizer: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "envs.py").write_text(ENVIRONMENTS)
 
@@ -469,8 +471,11 @@ def test_a_resumed_run_with_adapters_is_the_unbroken_run(
         return settings(
             tmp_path,
             f"{tmp_path / 'envs.py'}:Lengths",
-            model=model | changes,
-            train={"steps": steps},
+            model={"lora_rank": 4, "base_bits": base_bits, **changes},
+            select={"n": 4, "m": 4},
+            rollout={"max_turn_tokens": 12},
+            update={"optimizer": optimizer},
+            train={"steps": steps, "tasks_per_step": 1, "save_every": 2},
             heldout={"tasks": 0},
             run={"name": name},
         )
