@@ -10,23 +10,14 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker
-from peft import LoraConfig, inject_adapter_in_model
-from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, PreTrainedModel
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
+from agentrl import adapter
 from agentrl.head import score
 from agentrl.loss import clipped_loss
 from agentrl.master import Masters
-from agentrl.update import _recomputing
-
-
-TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-
-
-ATTENTION = "sdpa_without_mask"
-"""Over fake tensors transformers makes a mask of T x T; a real update has none."""
-
-AttentionInterface.register(ATTENTION, sdpa_attention_forward)
+from agentrl.recompute import recomputing
+from agentrl.rowwise import by_rows
 
 
 class Tracker(MemTracker):
@@ -41,29 +32,27 @@ def _skeleton(config: Mapping[str, Any], dtype: torch.dtype, rank: int) -> PreTr
     options = {k: v for k, v in config.items() if k != "model_type"}
     settings = AutoConfig.for_model(config["model_type"], **options)
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(
-            settings, dtype=dtype, attn_implementation=ATTENTION
-        ).eval()
+        model = AutoModelForCausalLM.from_config(settings, dtype=dtype).eval()
         if rank:
-            model.requires_grad_(False)
-            kind = LoraConfig(r=rank, lora_alpha=rank, target_modules=list(TARGETS))
-            inject_adapter_in_model(kind, model)
+            adapter.add(model, rank, rank)
     return model
 
 
 def _to_fake(model: nn.Module) -> None:
     """Give each weight a fake storage; tied ones stay one."""
     made: dict[int, Tensor] = {}
+
+    def fake(value: Tensor) -> Tensor:
+        empty = torch.empty(value.shape, dtype=value.dtype)
+        if isinstance(value, nn.Parameter):
+            return nn.Parameter(empty, requires_grad=value.requires_grad)
+        return empty
+
     for module in model.modules():
         for held in (module._parameters, module._buffers):
             for name, value in held.items():
-                if value is None:
-                    continue
-                if id(value) not in made:
-                    fake = torch.empty(value.shape, dtype=value.dtype)
-                    frozen = not value.requires_grad
-                    made[id(value)] = fake if frozen and held is module._buffers else nn.Parameter(fake, requires_grad=not frozen)
-                held[name] = made[id(value)]
+                if value is not None:
+                    held[name] = made.setdefault(id(value), fake(value))
 
 
 def peak(
@@ -84,7 +73,8 @@ def peak(
         optimizer = torch.optim.AdamW(masters.parameters, lr=1e-4, fused=True)
         tracker = Tracker()
         tracker.track_external(model, optimizer, *masters.parameters)
-        with tracker, masters.gathering(), _recomputing(model) if checkpointing else nullcontext():
+        recompute = recomputing(model) if checkpointing else nullcontext()
+        with tracker, masters.gathering(), recompute, by_rows(model):
             for sizes in (((1, 16, 16),), ((rows, tokens, trained or tokens),) * 2):
                 for shape in sizes:
                     _backward(model, *shape)
@@ -98,10 +88,10 @@ def peak(
 
 
 def _backward(model: PreTrainedModel, rows: int, tokens: int, trained: int) -> None:
-    ids = torch.zeros(rows, tokens // rows, dtype=torch.long)
+    ids = torch.zeros(1, tokens, dtype=torch.long)
     at, labels = torch.zeros(2, trained, dtype=torch.long)
     behaviour, advantages, weights = torch.zeros(3, trained)
-    found = score(model, ids, at, labels)
+    found = score(model, ids, at, labels, lengths=(tokens // rows,) * rows)
     clipped_loss(
         found.logprobs, behaviour, advantages, weights, clip_low=0.2, clip_high=0.2
     ).loss.backward()
