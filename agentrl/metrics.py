@@ -42,6 +42,8 @@ METRICS: dict[str, str] = {
     "update/entropy": "mean entropy at trained tokens, nats",
     "update/clip_fraction": "share of trained tokens whose ratio was clipped",
     "update/peak_bytes": "peak memory of the update",
+    "update/oom_retries": "how often memory ran out and the update was done again",
+    "update/cap": "most tokens of a micro-batch, from here on",
     "plan/predicted_bytes": "peak memory foreseen",
     "mismatch/k3": "drift between engine and learner, k3 estimate per token",
     "env/turns": "turns an episode",
@@ -122,6 +124,8 @@ def _update_part(update: UpdateReport | None) -> dict[str, Any]:
         "update/entropy": update.entropy,
         "update/clip_fraction": update.clip_fraction,
         "update/peak_bytes": update.peak_bytes,
+        "update/oom_retries": update.oom_retries,
+        "update/cap": update.cap,
         "mismatch/k3": update.k3,
     }
 

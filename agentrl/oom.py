@@ -35,7 +35,10 @@ def is_oom(error: BaseException) -> bool:
 
 
 def free() -> None:
-    """Give back what only cycles and caches hold."""
+    """Give back what only cycles, caches and a backward pass that failed hold."""
+    with torch.enable_grad():
+        # The thread keeps the part of a graph that was not reached until its next pass.
+        torch.zeros((), requires_grad=True).mul(2).backward()
     gc.collect()
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()

@@ -8,8 +8,8 @@ Not   shorter rows: one above the cap is refused, and memory that runs out lower
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
+from torch.optim import Optimizer
 
 from agentrl.errors import RunError, UsageError, suggestion
 from agentrl.head import score, verify
@@ -27,9 +29,11 @@ from agentrl.meter import Gauge, Meter, Observe, gauge_of
 from agentrl.move import Move, allocate
 from agentrl.oom import OutOfMemory, free, room
 from agentrl.optimizers import build
+from agentrl.packing import packable
 from agentrl.parallel import SINGLE, Parallel, together
 from agentrl.plan import MicroBatch, plan
 from agentrl.recompute import recomputing
+from agentrl.rowwise import by_rows
 from agentrl.sample import Sample
 
 if TYPE_CHECKING:
@@ -41,9 +45,10 @@ _FRESH_ADAM = (
     "Going on would start Adam from nothing and change the run. Resume from a whole checkpoint."
 )
 _ROOM = (
-    "Raise update.checkpointing, shorten rows with rollout.max_tokens, train fewer weights, "
-    "or take more memory."
+    "Set update.checkpointing, model.lora_rank or update.optimizer = adamw8bit, shorten rows "
+    "with rollout.max_context, or take more memory."
 )
+_LONG = "Rows are never cut. Leave it out before choosing, or raise update.tokens_per_micro_batch."
 
 LOWERED = 0.7
 """What is left of the widest micro-batch where memory ran out."""
@@ -111,6 +116,7 @@ class Learner:
         tokens_per_micro_batch: int = 8192,
         temperature: float = 1.0,
         checkpointing: bool = False,
+        packing: bool = True,
         parallel: Parallel = SINGLE,
         observe: Observe | None = None,
         gauge: Gauge | None = None,
@@ -129,6 +135,7 @@ class Learner:
             tokens_per_micro_batch: The cap to start with.
             temperature: What the engine sampled at.
             checkpointing: Recompute activations in backward.
+            packing: Lay rows one after the other, where the model computes them as if alone.
             parallel: The other ranks; each is given all samples.
             observe: Told tokens and peak bytes of every micro-batch, where a device tells them.
             gauge: Reads peaks; None takes what the model's device has.
@@ -142,6 +149,7 @@ class Learner:
             raise UsageError(f"--loss {loss}: no such loss. {suggestion(loss, LOSSES, known)}")
         self.model = model.eval()
         self.cap = tokens_per_micro_batch
+        """Most tokens of a micro-batch; a row that is longer is refused."""
         self.skipped_steps = 0
         self._parallel = parallel
         self._checkpointing = checkpointing
@@ -151,12 +159,13 @@ class Learner:
         self._meter = Meter(gauge or gauge_of(model.device), observe)
         parallel.share([p for p in model.parameters() if p.requires_grad])
         together(parallel, self._verify)
+        refused = together(parallel, partial(packable, model)) if packing else ["not asked for."]
+        self.padded_because = max(refused)
+        """Why rows are not packed; "" where they are."""
+        self._packed = not self.padded_because
         self._masters = Masters(model)
-        self._optimizer = build(
-            optimizer, self._masters.parameters, lr=lr, weight_decay=weight_decay
-        )
+        self._make(partial(build, optimizer, lr=lr, weight_decay=weight_decay))
         self._move = Move(self._masters, self._optimizer, grad_norm)
-        self._allocate()
 
     def step(self, samples: Sequence[Sample], kept: int) -> UpdateReport:
         """Make one optimizer step with all samples of `kept` trajectories.
@@ -230,7 +239,7 @@ class Learner:
         path = folder / OPTIMIZER_FILE
         if not path.is_file():
             raise RunError(f"{path}: missing. {_FRESH_ADAM}")
-        self.load_state_dict(torch.load(path, map_location=self.model.device, weights_only=True))
+        self.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
 
     def _verify(self) -> None:
         verify(self.model)
@@ -238,11 +247,17 @@ class Learner:
             with recomputing(self.model):
                 verify(self.model)
 
-    def _allocate(self) -> None:
-        """Make the optimizer's states now, so that no step needs more than the first."""
+    def _make(self, build: Callable[[Sequence[Parameter]], Optimizer]) -> None:
+        """The optimizer, with all that outlives a step: no step needs more than the first."""
         masters = self._masters.parameters
+
+        def made() -> None:
+            self._optimizer = build(masters)
+            allocate(self._optimizer)
+            self._parallel.reserve(masters)
+
         try:
-            together(self._parallel, partial(allocate, self._optimizer))
+            together(self._parallel, made)
         except OutOfMemory as error:
             raise RunError(
                 f"update: no room for the optimizer's states of {sum(p.numel() for p in masters):,}"
@@ -256,9 +271,9 @@ class Learner:
         retries, before = 0, 0
         while True:
             shares = self._planned(work)
-            share = shares[self._parallel.rank]
+            mine = shares[self._parallel.rank]
             try:
-                found = together(self._parallel, partial(self._accumulate, work, share))
+                found = together(self._parallel, partial(self._accumulate, work, mine))
             except OutOfMemory as error:
                 words = str(error)
             else:
@@ -280,19 +295,28 @@ class Learner:
         self.cap = self._parallel.least(self.cap)
 
         def planned() -> Shares:
-            _refuse_longer(work.lengths, self.cap)
-            return plan(work.lengths, self.cap, ranks=self._parallel.world, packed=False)
+            ranks = self._parallel.world
+            try:
+                return plan(work.lengths, self.cap, ranks=ranks, packed=self._packed)
+            except ValueError as error:
+                raise RunError(f"update: {error} {_LONG}") from None
 
         every = together(self._parallel, planned)
         if any(shares != every[0] for shares in every):
-            raise RunError("update: ranks were given different samples. Broadcast what is chosen.")
+            raise RunError("update: ranks were given different samples. Broadcast what is kept.")
         return every[0]
 
     def _accumulate(self, work: _Work, share: Sequence[MicroBatch]) -> list[float]:
         """Add up this rank's gradients; the sums for the report."""
         self._masters.forget_gradients()
         sums = [torch.zeros(6)]
-        with self._masters.gathering(), self._activations():
+        with ExitStack() as held:
+            held.enter_context(self._masters.gathering())
+            if self._checkpointing:
+                held.enter_context(recomputing(self.model))
+            if self._packed:
+                # Activations that are recomputed in backward need it there too.
+                held.enter_context(by_rows(self.model))
             for batch in share:
                 with self._meter.micro_batch(batch.tokens):
                     sums.append(self._backward([work.rows[row] for row in batch.rows]))
@@ -302,8 +326,15 @@ class Learner:
     def _backward(self, rows: Sequence[tuple[Sample, float]]) -> Tensor:
         """One micro-batch; nothing of it is referred to afterwards."""
         samples, weights = zip(*rows, strict=True) if rows else ((), ())
-        laid = lay_out(samples, weights).to(self.model.device)
-        found = score(self.model, laid.ids, laid.at, laid.labels, temperature=self._temperature)
+        laid = lay_out(samples, weights, packed=self._packed).to(self.model.device)
+        found = score(
+            self.model,
+            laid.ids,
+            laid.at,
+            laid.labels,
+            lengths=laid.lengths,
+            temperature=self._temperature,
+        )
         sums = clipped_loss(
             found.logprobs, laid.behaviour, laid.advantages, laid.weights, **self._clip
         )
@@ -334,19 +365,6 @@ class Learner:
         if retries:
             self.cap = _lowered(_widest(shares), longest)
         return norm, retries
-
-    def _activations(self) -> AbstractContextManager[None]:
-        return recomputing(self.model) if self._checkpointing else nullcontext()
-
-
-def _refuse_longer(lengths: Sequence[int], cap: int) -> None:
-    for row, length in enumerate(lengths):
-        if length > cap:
-            raise RunError(
-                f"update: row {row} of {len(lengths)} has {length} tokens, a micro-batch holds "
-                f"{cap} at most. Rows are never cut. Leave it out before choosing, or raise "
-                "update.tokens_per_micro_batch."
-            )
 
 
 def _widest(shares: Sequence[Sequence[MicroBatch]]) -> int:

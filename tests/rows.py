@@ -28,7 +28,7 @@ def sample(seed: int, prompt: int, sampled: int, advantage: float, **options: An
 
 SHAPES = [
     (4, 9, 1.0),
-    (7, 1, -0.5),
+    (9, 1, -0.5),
     (3, 20, 0.7),
     (5, 5, -1.2),
     (9, 2, 0.1),

@@ -167,7 +167,7 @@ def test_a_plan_that_one_rank_cannot_make_ends_all(two: Ranks) -> None:
     first, second = two.ask(jobs.train_as_told, too_long, [50, 50])
     assert first[0] == second[0] == "RunError"
     assert "rank 1 failed" in first[1]
-    assert "row 6 of 7 has 67 tokens" in second[1]
+    assert "row 6 has 67 tokens, above the cap of 50" in second[1]
 
 
 def test_ranks_with_different_samples_are_told(two: Ranks) -> None:

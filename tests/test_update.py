@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.nn import functional
+from torch.nn import Parameter, functional
 from transformers import LlamaForCausalLM, PreTrainedModel
 
 from agentrl.errors import RunError, UsageError
+from agentrl.move import allocate
+from agentrl.optimizers import build
 from agentrl.sample import Sample
 from agentrl.update import Learner, UpdateReport
 from tests.models import llama
@@ -77,15 +79,32 @@ def test_the_gradient_is_that_of_the_loss_written_out(temperature: float) -> Non
     assert same(ours, plain_gradient(samples, 0.2, 0.28, temperature))
 
 
+@pytest.mark.parametrize(
+    ("packing", "caps"), [(True, (1000, 60, 40, 27)), (False, (1000, 100, 48, 27))]
+)
 @pytest.mark.parametrize("loss", ["grpo", "dapo", "dr_grpo"])
-def test_the_gradient_is_the_same_however_the_rows_are_cut(loss: str) -> None:
+def test_the_gradient_is_the_same_however_the_rows_are_cut(
+    loss: str, packing: bool, caps: tuple[int, ...]
+) -> None:
     cuts: dict[int, Tensor] = {}
-    for cap in (1000, 100, 48, 27):
-        gradient, report = Gradients(loss=loss, tokens_per_micro_batch=cap).of(SAMPLES)
+    for cap in caps:
+        looking = Gradients(loss=loss, tokens_per_micro_batch=cap, packing=packing)
+        gradient, report = looking.of(SAMPLES)
         cuts[report.micro_batches] = gradient
         assert report.tokens == sum(len(s.input_ids) for s in SAMPLES)
+        assert (report.tokens_padded == report.tokens) is (packing or cap == 27)
     assert set(cuts) == {1, 2, 4, 7}
     assert all(same(gradient, cuts[1]) for gradient in cuts.values())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_packed_rows_padded_rows_and_rows_one_by_one_give_one_gradient(dtype: torch.dtype) -> None:
+    found = [
+        Gradients(llama().to(dtype), **options).of(SAMPLES)[0]
+        for options in ({}, {"packing": False}, {"tokens_per_micro_batch": 27})
+    ]
+    tolerance = 1e-5 if dtype == torch.float32 else 0.03
+    assert all(same(gradient, found[0], tolerance) for gradient in found)
 
 
 @pytest.mark.parametrize("loss", ["grpo", "dapo", "dr_grpo"])
@@ -208,7 +227,7 @@ def test_one_step_is_one_optimizer_step_and_ids_are_never_wider_than_their_longe
     model.model.register_forward_pre_hook(
         lambda _, __, inputs: shapes.append(tuple(inputs["input_ids"].shape)), with_kwargs=True
     )
-    taught, steps = learner(model, tokens_per_micro_batch=60), []
+    taught, steps = learner(model, tokens_per_micro_batch=60, packing=False), []
     taught._optimizer.register_step_post_hook(lambda *_: steps.append(1))
     shapes.clear()
     report = taught.step(SAMPLES, len(SAMPLES))
@@ -218,9 +237,22 @@ def test_one_step_is_one_optimizer_step_and_ids_are_never_wider_than_their_longe
     assert sum(rows * width for rows, width in shapes) == report.tokens_padded
     start = 0
     for rows, width in shapes:
-        assert rows * width <= 60 or rows == 1
+        assert rows * width <= 60
         assert width == longest[start]
         start += rows
+
+
+def test_packed_rows_go_forward_without_padding_and_under_the_cap() -> None:
+    model = llama()
+    shapes: list[tuple[int, ...]] = []
+    taught = learner(model, tokens_per_micro_batch=40)
+    model.model.register_forward_pre_hook(
+        lambda _, __, inputs: shapes.append(tuple(inputs["input_ids"].shape)), with_kwargs=True
+    )
+    report = taught.step(SAMPLES, len(SAMPLES))
+    assert taught.padded_because == ""
+    assert all(rows == 1 and width <= 40 for rows, width in shapes)
+    assert sum(width for _, width in shapes) == report.tokens == report.tokens_padded
 
 
 def test_a_step_moves_sampled_tokens_towards_their_advantage() -> None:
@@ -346,9 +378,10 @@ def test_in_half_precision_micro_batches_add_up_in_full() -> None:
     assert same(cut, whole, 0.02)
 
 
-def test_recomputing_activations_changes_no_gradient() -> None:
+@pytest.mark.parametrize("packing", [True, False])
+def test_recomputing_activations_changes_no_gradient(packing: bool) -> None:
     plain, _ = Gradients(llama()).of(SAMPLES)
-    frugal = Gradients(llama(), checkpointing=True)
+    frugal = Gradients(llama(), checkpointing=True, packing=packing)
     calls: list[int] = []
     inner = frugal.learner.model.model.layers[0].mlp
     inner.register_forward_pre_hook(lambda *_: calls.append(1))
@@ -393,6 +426,54 @@ def test_an_unknown_loss_is_refused_with_the_nearest() -> None:
         learner(loss="gpro")
 
 
+def test_a_row_above_the_cap_is_refused_and_nothing_moves() -> None:
+    taught = learner(tokens_per_micro_batch=26)
+    before = weights_of(taught.model)
+    with pytest.raises(
+        RunError, match=r"row 2 has 27 tokens, above the cap of 26\. Rows are never"
+    ):
+        taught.step(SAMPLES, len(SAMPLES))
+    assert torch.equal(before, weights_of(taught.model))
+    taught.step([s for s in SAMPLES if len(s.input_ids) <= taught.cap], len(SAMPLES))
+
+
+def test_the_optimizers_states_are_there_before_the_first_step_and_change_nothing() -> None:
+    taught, untaught = learner(weight_decay=0.5), llama()
+    assert torch.equal(weights_of(taught.model), weights_of(untaught))
+    state = taught.state_dict()["optimizer"]["state"]
+    assert len(state) == len(list(untaught.parameters()))
+    assert not flat(taught.state_dict()["optimizer"]).any()
+    plain = torch.optim.AdamW(untaught.parameters(), lr=1e-3, weight_decay=0.5, fused=True)
+    looking = Gradients(lr=1e-3, weight_decay=0.5)
+    gradient, _ = looking.of(SAMPLES)
+    parts = gradient.split([p.numel() for p in untaught.parameters()])
+    for parameter, part in zip(untaught.parameters(), parts, strict=True):
+        parameter.grad = part.view_as(parameter)
+    plain.step()
+    assert same(weights_of(looking.learner.model), weights_of(untaught), 1e-7)
+
+
+@pytest.mark.parametrize("name", ["adamw", "adamw8bit"])
+def test_states_made_beforehand_are_those_that_a_first_step_makes(name: str) -> None:
+    if name == "adamw8bit":
+        pytest.importorskip("bitsandbytes")
+
+    def stepped(beforehand: bool) -> list[Tensor]:
+        draw = torch.Generator().manual_seed(0)
+        points = [Parameter(torch.randn(shape, generator=draw)) for shape in ((90, 60), (7,))]
+        optimizer = build(name, points, lr=1e-2, weight_decay=0.1)
+        if beforehand:
+            allocate(optimizer)
+        for _ in range(3):
+            for point in points:
+                point.grad = torch.randn(point.shape, generator=draw)
+            optimizer.step()
+        state = optimizer.state.values()
+        return [*points, *(torch.as_tensor(part) for parts in state for part in parts.values())]
+
+    assert all(torch.equal(*pair) for pair in zip(stepped(True), stepped(False), strict=True))
+
+
 def test_a_sample_whose_first_token_is_trained_is_refused() -> None:
     with pytest.raises(ValueError, match="nothing before it"):
         learner().step([Sample((1, 2), (1, 1), (NAN, NAN), 1.0)], 1)
@@ -407,9 +488,9 @@ def test_a_step_needs_neither_gymnasium_nor_pydantic_nor_vllm() -> None:
 
 
 def test_padding_is_invisible_to_a_step() -> None:
-    narrow, wide = SAMPLES[1], sample(8, 100, 1, 0.0)
+    narrow, wide = SAMPLES[0], sample(8, 100, 1, 0.0)
     alone, _ = Gradients().of([narrow], kept=2)
-    padded, report = Gradients().of([narrow, wide], kept=2)
+    padded, report = Gradients(packing=False).of([narrow, wide], kept=2)
     assert report.micro_batches == 1
     assert report.tokens_padded == 2 * len(wide.input_ids)
     assert functional.cosine_similarity(alone, padded, dim=0) > 1 - 1e-6
