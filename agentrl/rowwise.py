@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 NAME = "agentrl-rows"
 """How transformers knows this attention."""
 
-TOGETHER = {"cpu": 512}
-"""Tokens of rows of one length that share a call. On a CPU more would leave its cache."""
-
 HALF = (torch.bfloat16, torch.float16)
 
 
@@ -131,36 +128,38 @@ def _by_sdpa(
     scale: float | None,
     window: int | None,
 ) -> Tensor:
-    """One call of torch's attention for each row, or some rows of one length."""
-    together = TOGETHER.get(query.device.type, query.shape[2])
-    runs = list(_runs(edges.lengths, together))
+    """One call of torch's attention for each row, or for neighbours of one length."""
+    runs = [(len(list(same)), length) for length, same in groupby(edges.lengths)]
     sizes = [rows * length for rows, length in runs]
     parts = []
     split = (x.split(sizes, 2) for x in (query, key, value))
     for (rows, length), *run in zip(runs, *split, strict=True):
         q, k, v = (x[0].unflatten(1, (rows, length)).transpose(0, 1) for x in run)
         band = _band(length, window, query.device) if window and length > window else None
-        out = functional.scaled_dot_product_attention(
-            q,
-            k,
-            v,
-            attn_mask=band,
-            is_causal=band is None,
-            scale=scale,
-            enable_gqa=q.shape[1] != k.shape[1],
-        )
-        parts.append(out.transpose(1, 2).flatten(0, 1))
+        parts.append(_plain(q, k, v, band, scale).transpose(1, 2).flatten(0, 1))
     return torch.cat(parts)[None]
 
 
-def _runs(lengths: Sequence[int], together: int) -> Iterator[tuple[int, int]]:
-    """(rows, their length) of neighbours of one length."""
-    for length, same in groupby(lengths):
-        left = len(list(same))
-        most = max(1, together // length)
-        while left:
-            yield min(left, most), length
-            left -= min(left, most)
+def _plain(
+    query: Tensor, key: Tensor, value: Tensor, band: Tensor | None, scale: float | None
+) -> Tensor:
+    """Torch's attention.
+
+    Off the CPU, only half precision without a mask has a kernel for grouped heads. Elsewhere
+    they are copied: torch would hold all scores at once.
+    """
+    group = query.shape[1] // key.shape[1]
+    if group > 1 and not query.is_cpu and (band is not None or query.dtype not in HALF):
+        key, value = (x.repeat_interleave(group, 1) for x in (key, value))
+    return functional.scaled_dot_product_attention(
+        query,
+        key,
+        value,
+        attn_mask=band,
+        is_causal=band is None,
+        scale=scale,
+        enable_gqa=query.shape[1] != key.shape[1],
+    )
 
 
 def _band(length: int, window: int, device: torch.device) -> Tensor:
