@@ -271,9 +271,8 @@ class Learner:
         retries, before = 0, 0
         while True:
             shares = self._planned(work)
-            mine = shares[self._parallel.rank]
             try:
-                found = together(self._parallel, partial(self._accumulate, work, mine))
+                found = together(self._parallel, partial(self._accumulate, work, shares))
             except OutOfMemory as error:
                 words = str(error)
             else:
@@ -306,7 +305,7 @@ class Learner:
             raise RunError("update: ranks were given different samples. Broadcast what is kept.")
         return every[0]
 
-    def _accumulate(self, work: _Work, share: Sequence[MicroBatch]) -> list[float]:
+    def _accumulate(self, work: _Work, shares: Shares) -> list[float]:
         """Add up this rank's gradients; the sums for the report."""
         self._masters.forget_gradients()
         sums = [torch.zeros(6)]
@@ -317,7 +316,7 @@ class Learner:
             if self._packed:
                 # Activations that are recomputed in backward need it there too.
                 held.enter_context(by_rows(self.model))
-            for batch in share:
+            for batch in shares[self._parallel.rank]:
                 with self._meter.micro_batch(batch.tokens):
                     sums.append(self._backward([work.rows[row] for row in batch.rows]))
         self._parallel.reserve(self._masters.parameters)
