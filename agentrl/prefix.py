@@ -11,8 +11,10 @@ stay in the graph, so the prompt's gradient is that of all its rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
+from agentrl.errors import UsageError
 from agentrl.head import TokenScores, head_of, token_logprobs
 from agentrl.layout import Rows
 from agentrl.sample import Sample
@@ -28,8 +31,10 @@ from agentrl.sample import Sample
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-NAME = "agentrl_prefix"
+NAME = "agentrl-prefix"
 """How transformers knows this attention."""
+
+_NOT_HERE = ("softcap", "s_aux", "position_bias", "dropout", "sliding_window")
 
 QUERIES = 512
 """So many at a time: a mask of a whole long row would take more memory than its keys."""
@@ -86,18 +91,32 @@ def share(rows: Rows, prompts: Sequence[int]) -> Shared:
     )
 
 
+@contextmanager
+def sharing(model: PreTrainedModel) -> Iterator[None]:
+    """Within, the model attends by stretches; activations recomputed in backward need it too."""
+    AttentionInterface.register(NAME, _attention)
+    config = model.config.get_text_config()
+    own = config._attn_implementation
+    config._attn_implementation = NAME
+    try:
+        yield
+    finally:
+        config._attn_implementation = own
+
+
 def score_shared(
     model: PreTrainedModel, shared: Shared, *, temperature: float = 1.0
 ) -> TokenScores:
-    """Score labels as `head.score` does; the model's attention is NAME."""
-    hidden = model.get_decoder()(
-        input_ids=shared.rows.ids,
-        position_ids=shared.positions,
-        attention_mask=None,
-        use_cache=False,
-        stretches=shared.stretches,
-    ).last_hidden_state
-    picked = hidden[0].index_select(0, shared.rows.at)
+    """Score labels, as `head.score` does."""
+    with sharing(model):
+        output = model.get_decoder()(
+            input_ids=shared.rows.ids,
+            position_ids=shared.positions,
+            attention_mask=None,
+            use_cache=False,
+            stretches=shared.stretches,
+        )
+    picked = output.last_hidden_state[0].index_select(0, shared.rows.at)
     return token_logprobs(picked, head_of(model), shared.rows.labels, temperature=temperature)
 
 
@@ -114,35 +133,30 @@ def _attention(
     *,
     scaling: float,
     stretches: Sequence[Stretch],
-    **_: Any,
+    **options: Any,
 ) -> tuple[Tensor, None]:
     """[1, heads, tokens, size] in, [1, tokens, heads, size] out, as transformers has it."""
+    odd = [name for name in _NOT_HERE if options.get(name)]
+    if odd:
+        raise UsageError(
+            f"{type(module).__name__}: attention with {', '.join(odd)}. A shared prompt is "
+            "computed with plain causal attention. Train without sharing prompts."
+        )
     parts = [_stretch(query, key, value, stretch, scaling) for stretch in stretches]
     return torch.cat(parts, dim=2).transpose(1, 2).contiguous(), None
 
 
 def _stretch(query: Tensor, key: Tensor, value: Tensor, at: Stretch, scaling: float) -> Tensor:
-    own, options = query[:, :, at.own], {"scale": scaling, "enable_gqa": True}
-    before = at.prompt.stop - at.prompt.start
+    own, before = query[:, :, at.own], at.prompt.stop - at.prompt.start
+    attend = partial(scaled_dot_product_attention, scale=scaling, enable_gqa=True)
     if not before:
-        key, value = key[:, :, at.own], value[:, :, at.own]
-        return scaled_dot_product_attention(own, key, value, is_causal=True, **options)  # type: ignore[arg-type]
+        return attend(own, key[:, :, at.own], value[:, :, at.own], is_causal=True)
     key, value = (torch.cat([x[:, :, at.prompt], x[:, :, at.own]], dim=2) for x in (key, value))
     parts = []
     for start in range(0, own.shape[2], QUERIES):
         some = own[:, :, start : start + QUERIES]
         seen = before + start + some.shape[2]
         mask = torch.ones(some.shape[2], seen, dtype=torch.bool, device=own.device)
-        parts.append(
-            scaled_dot_product_attention(
-                some,
-                key[:, :, :seen],
-                value[:, :, :seen],
-                attn_mask=mask.tril(before + start),
-                **options,  # type: ignore[arg-type]
-            )
-        )
+        mask = mask.tril(before + start)
+        parts.append(attend(some, key[:, :, :seen], value[:, :, :seen], attn_mask=mask))
     return torch.cat(parts, dim=2)
-
-
-AttentionInterface.register(NAME, _attention)

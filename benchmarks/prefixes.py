@@ -15,6 +15,12 @@ saved     share that need not be forwarded if that prefix is computed once in ea
 tree      the same where prefixes that only some rows of a group share are computed once too
 same cap  the same as `saved`, if a prefix is shared only inside a micro-batch of 8,192 tokens
 
+Then what sharing saves in time: forward and backward of the rows kept by max variance (m = 8), rows
+packed into micro-batches of 8,192 tokens one task after the other, against one micro-batch a task
+with its prompt once; the embedded policy, and two layers of random weights that are four times as
+wide. Medians of turns taken in one process; `gradients` is the length of their difference over
+their own.
+
 Last line: JSON. --quick: one task.
 """
 
@@ -23,22 +29,30 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import statistics
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tables import machine, show
+import torch
+from tables import machine, show, timed
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from agentrl.chosen import choose, samples
 from agentrl.config import RolloutSection
 from agentrl.engines.transformers import TransformersEngine
 from agentrl.env import opening_of
 from agentrl.errors import UsageError
-from agentrl.group import play_groups, seed_for
+from agentrl.group import Group, play_groups, seed_for
+from agentrl.head import score
+from agentrl.layout import lay_out
 from agentrl.plan import plan
-from agentrl.render import Renderer, renderer_for
+from agentrl.prefix import prompt_tokens, score_shared, share, sharing
+from agentrl.render import renderer_for
+from agentrl.rowwise import by_rows
+from agentrl.sample import Sample
 from agentrl.selection import select
 from agentrl.selection.question import Question
 from agentrl.weights import Policy, load_policy
@@ -46,7 +60,13 @@ from agentrl.world import env_maker, play_of
 
 HERE = Path(__file__).resolve().parent
 N = 32
-WAYS = ((32, "all"), (8, "max_variance"))
+M = 8
+WAYS = ((N, "all"), (M, "max_variance"))
+TIMED = {"tool_math": 8, "ten tools, short": 1}
+"""How many groups are timed, at most."""
+TURNS = 3
+TRAINED = 0.4
+"""Of the tokens of a continuation that is laid out."""
 CAP = 8192
 PLAYED = {
     "tool_math": ("tool_math", {}),
@@ -56,12 +76,12 @@ MEANS = {"short": 400, "long": 4000}
 SIGMA = 0.8
 
 Row = tuple[int, ...]
-Rows = list[Row]
-"""Kept rows of one group, as token ids."""
+Kept = dict[int, list[list[Sample]]]
+"""By m: what is kept of each group."""
 
 
-def played(policy: Policy, name: str, options: dict[str, Any], tasks: int) -> list[dict[str, Any]]:
-    """One table row for each way, from the same episodes."""
+def played(policy: Policy, name: str, options: dict[str, Any], tasks: int) -> Kept:
+    """Both ways of keeping, from the same episodes."""
     renderer = renderer_for(policy.tokenizer)
     rollout = RolloutSection()
     engine = TransformersEngine(policy.model, max_context=rollout.max_context, max_live=N)
@@ -76,49 +96,47 @@ def played(policy: Policy, name: str, options: dict[str, Any], tasks: int) -> li
             world=play_of(rollout, engine, renderer, "train"),
         )
     )
-    prompt = [len(t.branches[0].spans[0].ids) for g in groups for t in g.trajectories]
-    table = []
-    for m, rule in WAYS:
-        kept = [_kept_of([group], m, rule) for group in groups]
-        table.append({"m": m, "prompt": int(np.mean(prompt)), **shares(kept)})
-    return table
+    return {m: [_kept_of(group, m, rule) for group in groups] for m, rule in WAYS}
 
 
-def _kept_of(groups: Sequence[Any], m: int, rule: str) -> Rows:
-    chosen = choose(groups, Question(rule, "auto", m), stats="subset", loss="grpo", seed=0)
-    return [s.input_ids for s in samples(chosen)]
+def _kept_of(group: Group, m: int, rule: str) -> list[Sample]:
+    question = Question(rule, "auto", m)
+    return samples(choose([group], question, stats="subset", loss="grpo", seed=0))
 
 
-def laid_out(renderer: Renderer, tasks: int, mean: int) -> list[dict[str, Any]]:
-    """The help desk: real prompts, continuations that have no token in common."""
-    make = env_maker(f"{HERE / 'many_tools.py'}:ManyTools", {})
-    env = make()
+def laid_out(policy: Policy, tasks: int, mean: int) -> Kept:
+    """The help desk: real prompts, continuations of random tokens."""
+    env = env_maker(f"{HERE / 'many_tools.py'}:ManyTools", {})()
+    renderer = renderer_for(policy.tokenizer)
     source = env.task_source("train")
     rng = np.random.default_rng(mean)
-    groups = []
+    kept: Kept = {m: [] for m, _ in WAYS}
     for i in range(tasks):
         opening = opening_of(env.system_prompt, source[i % len(source)])
         prompt = tuple(renderer.render(opening, env.tool_schemas()))
         lengths = rng.lognormal(np.log(mean) - SIGMA**2 / 2, SIGMA, N).astype(int) + 1
+        rows = [_row(rng, prompt, int(n), len(policy.tokenizer)) for n in lengths]
         rewards = rng.integers(0, 2, N).astype(float)
-        groups.append((prompt, lengths, rewards))
-    table = []
-    for m, rule in WAYS:
-        kept = []
-        for prompt, lengths, rewards in groups:
-            tokens = [len(prompt) + int(n) for n in lengths]
-            rows = select(rewards, tokens, m=m, rule=rule, seed=0).indices
-            kept.append([prompt + (-1 - row,) * int(lengths[row]) for row in rows])
-        table.append({"m": m, "prompt": int(np.mean([len(p) for p, *_ in groups])), **shares(kept)})
-    return table
+        for m, rule in WAYS:
+            found = select(rewards, [len(r.input_ids) for r in rows], m=m, rule=rule, seed=0)
+            kept[m].append([rows[row] for row in found.indices])
+    return kept
 
 
-def shares(groups: Sequence[Rows]) -> dict[str, float]:
+def _row(rng: np.random.Generator, prompt: Row, length: int, vocabulary: int) -> Sample:
+    said = tuple(rng.integers(0, vocabulary, length).tolist())
+    mask = (0,) * len(prompt) + (1, *(rng.random(length - 1) < TRAINED).astype(int).tolist())
+    return Sample(prompt + said, mask, (float("nan"),) * len(mask), float(rng.normal()))
+
+
+def shares(kept: Sequence[Sequence[Sample]]) -> dict[str, float]:
     """What the kept rows of groups have in common, over all that is forwarded."""
-    groups = [rows for rows in groups if rows]
+    groups = [[s.input_ids for s in rows] for rows in kept if rows]
     total = sum(len(row) for rows in groups for row in rows)
     common = [common_prefix(rows) for rows in groups]
+    prompts = [prompt_tokens(s) for rows in kept for s in rows]
     return {
+        "prompt": round(np.mean(prompts)),
         "rows": sum(len(rows) for rows in groups),
         "row": total / sum(len(rows) for rows in groups),
         "common": sum(c * len(r) for c, r in zip(common, groups, strict=True)) / total,
@@ -142,39 +160,107 @@ def distinct(rows: Sequence[Row]) -> int:
     return sum(map(len, rows)) - again
 
 
-def saved_within_cap(rows: Rows) -> int:
+def saved_within_cap(rows: Sequence[Row]) -> int:
     """Tokens saved where the plan, made without regard to prefixes, puts rows together."""
     (batches,) = plan([len(row) for row in rows], max(CAP, *map(len, rows)))
     prefix = common_prefix(rows)
     return sum(prefix * (len(batch.rows) - 1) for batch in batches)
 
 
+def wide(vocabulary: int) -> PreTrainedModel:
+    """Two layers of random weights, four times as wide as those of the embedded policy."""
+    config = LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=512,
+        intermediate_size=1536,
+        num_hidden_layers=2,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        max_position_embeddings=32768,
+    )
+    torch.manual_seed(0)
+    return LlamaForCausalLM(config).eval()
+
+
+def compared(model: PreTrainedModel, groups: Sequence[list[Sample]], turns: int) -> dict[str, Any]:
+    """Seconds of both ways, and how far their gradients are apart."""
+    rows = [s for group in groups for s in group]
+    (batches,) = plan([len(s.input_ids) for s in rows], CAP)
+    ways: dict[str, list[list[Sample]]] = {
+        "apart": [[rows[i] for i in batch.rows] for batch in batches],
+        "shared": list(groups),
+    }
+    spent: dict[str, list[float]] = {way: [] for way in ways}
+    gradients: dict[str, torch.Tensor] = {}
+    for _ in range(turns):
+        for way, parts in ways.items():
+            model.zero_grad()
+            milliseconds, _ = timed(lambda parts=parts, way=way: _learn(model, parts, way))
+            spent[way].append(milliseconds / 1e3)
+            gradients[way] = torch.cat([p.grad.flatten() for p in model.parameters()])
+    apart, shared = (statistics.median(spent[way]) for way in ways)
+    gap = (gradients["apart"] - gradients["shared"]).norm() / gradients["apart"].norm()
+    tokens = sum(len(s.input_ids) for s in rows)
+    once = sum(prompt_tokens(g[0]) - sum(map(prompt_tokens, g)) for g in groups if g)
+    return {
+        "tokens": tokens,
+        "shared tokens": tokens + once,
+        "apart s": apart,
+        "shared s": shared,
+        "times as fast": apart / shared,
+        "gradients": gap.item(),
+    }
+
+
+def _learn(model: PreTrainedModel, parts: Sequence[Sequence[Sample]], way: str) -> None:
+    with sharing(model) if way == "shared" else by_rows(model):
+        for chosen in parts:
+            rows = lay_out(chosen, [1.0] * len(chosen), packed=True)
+            if way == "shared":
+                found = score_shared(model, share(rows, [prompt_tokens(s) for s in chosen]))
+            else:
+                found = score(model, rows.ids, rows.at, rows.labels, lengths=rows.lengths)
+            (found.logprobs * rows.advantages).sum().backward()
+
+
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tasks", type=int, default=8)
     parser.add_argument("--quick", action="store_true")
     args = parser.parse_args()
     tasks = 1 if args.quick else args.tasks
-    table: list[dict[str, Any]] = []
-    for name in ("tiny", "smollm2-135m"):
-        try:
-            policy = load_policy(name)
-        except UsageError as error:
-            print(error)
-            continue
-        if name == "tiny":
-            for title, (env, options) in PLAYED.items():
-                rows = played(policy, env, options, tasks)
-                table += [{"environment": title, "tokens of": name, **row} for row in rows]
-        renderer = renderer_for(policy.tokenizer)
+    tiny = load_policy("tiny")
+    kept = {(title, "tiny"): played(tiny, *of, tasks) for title, of in PLAYED.items()}
+    policies = [tiny]
+    try:
+        policies.append(load_policy("smollm2-135m"))
+    except UsageError as error:
+        print(error)
+    for policy in policies:
         for size, mean in MEANS.items():
-            rows = laid_out(renderer, tasks, mean)
-            table += [
-                {"environment": f"ten tools, {size}", "tokens of": name, **row} for row in rows
-            ]
+            kept[f"ten tools, {size}", policy.name] = laid_out(policy, tasks, mean)
+    table = [
+        {"environment": title, "tokens of": name, "m": m, **shares(groups)}
+        for (title, name), ways in kept.items()
+        for m, groups in ways.items()
+    ]
     show(f"prefixes common to the kept rows of a group, n = {N}", table)
-    print(json.dumps({**machine(), "tasks": tasks, "rows": table}))
+    turns = 1 if args.quick else TURNS
+    models = {"tiny": tiny.model, "wide": wide(len(tiny.tokenizer))}
+    times = [
+        {
+            "environment": title,
+            "model": name,
+            **compared(model, kept[title, "tiny"][M][:most], turns),
+        }
+        for title, most in TIMED.items()
+        for name, model in models.items()
+    ]
+    show(f"forward and backward of the kept rows, m = {M}", times)
+    print(json.dumps({**machine(), "tasks": tasks, "rows": table, "times": times}))
 
 
 if __name__ == "__main__":

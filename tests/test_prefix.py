@@ -10,9 +10,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentrl.errors import UsageError
 from agentrl.layout import lay_out
 from agentrl.loss import clipped_loss
-from agentrl.prefix import NAME, prompt_tokens, score_shared, share
+from agentrl.prefix import prompt_tokens, score_shared, share, sharing
+from agentrl.recompute import recomputing
 from agentrl.sample import Sample
 from tests.models import VOCABULARY, llama
 
@@ -64,12 +66,6 @@ def _backward(model, samples, weights, batches):
     return torch.cat(found), [p.grad.clone() for p in model.parameters()]
 
 
-def _model(**options):
-    model = llama(**options)
-    model.set_attn_implementation(NAME)
-    return model
-
-
 def _assert_same(apart, together):
     assert torch.allclose(apart[0], together[0], atol=2e-6, rtol=1e-5)
     for one, other in zip(apart[1], together[1], strict=True):
@@ -86,21 +82,20 @@ def test_a_shared_prompt_changes_neither_log_probs_nor_gradients(prompts, rows, 
     rows = [(which % len(prompts), length) for which, length in rows]
     samples = _samples(prompts, rows, seed)
     weights = [0.1 + i for i in range(len(samples))]
-    _assert_same(*_gradients(_model(), samples, weights))
+    _assert_same(*_gradients(llama(), samples, weights))
 
 
 def test_a_row_longer_than_one_portion_of_queries_is_exact(monkeypatch):
     monkeypatch.setattr("agentrl.prefix.QUERIES", 7)
     samples = _samples([20], [(0, 30), (0, 25), (0, 3)], 1)
-    _assert_same(*_gradients(_model(tied=True), samples, [1.0, 2.0, 3.0]))
+    _assert_same(*_gradients(llama(tied=True), samples, [1.0, 2.0, 3.0]))
 
 
 def test_one_by_one_is_what_the_model_itself_says():
     (sample,) = _samples([9], [(0, 12)], 3)
-    model, row = _model(), torch.tensor([sample.input_ids])
+    model, row = llama(), torch.tensor([sample.input_ids])
     shared = share(lay_out([sample], [1.0], packed=True), [9])
     ours = score_shared(model, shared).logprobs
-    model.set_attn_implementation("eager")
     own = model(input_ids=row).logits[0].log_softmax(-1)
     trained = [i for i, m in enumerate(sample.loss_mask) if m]
     assert ours.tolist() == pytest.approx(
@@ -135,11 +130,26 @@ def test_a_prompt_that_begins_like_a_longer_one_is_another_prompt():
 
 def test_recomputed_activations_give_the_same_gradients():
     samples = _samples([12], [(0, 5), (0, 9), (0, 1)], 4)
-    model = _model()
+    model = llama()
     apart, _ = _gradients(model, samples, [1.0] * 3)
-    model.gradient_checkpointing_enable({"use_reentrant": False})
-    for module in model.modules():
-        if getattr(module, "gradient_checkpointing", False):
-            module.training = True
-    _, together = _gradients(model, samples, [1.0] * 3)
+    with recomputing(model), sharing(model):
+        _, together = _gradients(model, samples, [1.0] * 3)
     _assert_same(apart, together)
+
+
+def test_the_model_attends_as_before_afterwards():
+    model = llama()
+    before = model.config._attn_implementation
+    with pytest.raises(KeyError), sharing(model):
+        raise KeyError
+    assert model.config._attn_implementation == before
+
+
+def test_attention_that_is_not_plain_is_refused():
+    samples = _samples([4], [(0, 3), (0, 3)], 0)
+    shared = share(lay_out(samples, [1.0] * 2, packed=True), [4, 4])
+    model = llama()
+    for layer in model.model.layers:
+        layer.self_attn.attention_dropout = 0.5
+    with pytest.raises(UsageError, match="dropout"):
+        score_shared(model.train(), shared)
