@@ -146,6 +146,18 @@ def _bounded(
     return logits.div_(softcap).tanh_() if softcap else logits
 
 
+def _scores(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Log-prob, entropy and log of the normaliser; the logits are used up."""
+    top = logits.amax(-1, keepdim=True)
+    logits.sub_(top)
+    exponentials = logits.exp()
+    total = exponentials.sum(-1)
+    log_total = total.log()
+    logprobs = logits.gather(1, labels[:, None]).squeeze(1) - log_total
+    entropy = log_total - exponentials.mul_(logits).sum(-1) / total
+    return logprobs, entropy, log_total + top.squeeze(-1)
+
+
 class _TokenLogprobs(Function):
     """Keeps one float per position for backward: the log of the normaliser."""
 
@@ -167,14 +179,8 @@ class _TokenLogprobs(Function):
             part = slice(start, start + rows)
             logits = _bounded(hidden[part], weight, bias, scale, softcap)
             logits.mul_((softcap or 1.0) / temperature)
-            top = logits.amax(-1, keepdim=True)
-            logits.sub_(top)
-            exponentials = logits.exp()
-            total = exponentials.sum(-1)
-            log_total = total.log()
-            normaliser[part] = log_total + top.squeeze(-1)
-            logprobs[part] = logits.gather(1, labels[part, None]).squeeze(1) - log_total
-            entropy[part] = log_total - exponentials.mul_(logits).sum(-1) / total
+            logprobs[part], entropy[part], normaliser[part] = _scores(logits, labels[part])
+            del logits  # before the next chunk's
         ctx.save_for_backward(hidden, weight, bias, labels, normaliser)
         ctx.shape = scale, softcap, temperature, rows
         ctx.mark_non_differentiable(entropy)
@@ -201,6 +207,7 @@ class _TokenLogprobs(Function):
             slope.scatter_add_(1, labels[part, None], grad[part, None])
             if softcap:
                 slope.mul_(bounded.square_().neg_().add_(1))
+            del bounded, logits
             if to_bias is not None:
                 to_bias += slope.sum(0)
             slope = slope.to(weight.dtype)
@@ -208,6 +215,7 @@ class _TokenLogprobs(Function):
                 torch.mm(slope, weight, out=to_hidden[part])
             if to_weight is not None:
                 _add_product(to_weight, slope, hidden[part])
+            del slope  # before the next chunk's
         return to_hidden, to_weight, to_bias, *[None] * 5
 
 

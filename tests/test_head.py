@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed._tools.mem_tracker import MemTracker
 from torch.nn import functional
 from transformers import (
     CohereConfig,
@@ -152,6 +154,99 @@ def test_padding_on_the_right_does_not_change_a_log_prob() -> None:
     with torch.no_grad():
         alone, beside = (score(model, ids, at, labels).logprobs for ids in (row, padded))
     torch.testing.assert_close(alone, beside, rtol=0, atol=1e-5)
+
+
+def test_packed_rows_score_as_each_alone() -> None:
+    model = llama()
+    rows = [torch.arange(n)[None] * 11 % VOCABULARY for n in (9, 2, 30)]
+    at = torch.tensor([*range(8), 9, *range(11, 40)])
+    with torch.no_grad():
+        alone = [score(model, r, torch.arange(r.shape[1] - 1), r[0, 1:]).logprobs for r in rows]
+        ids = torch.cat(rows, 1)
+        packed = score(model, ids, at, ids[0, at + 1], lengths=(9, 2, 30)).logprobs
+    torch.testing.assert_close(packed, torch.cat(alone), rtol=0, atol=1e-5)
+
+
+class Noisy(LlamaForCausalLM):
+    """Whatever is not trained has no number at all as its hidden state."""
+
+    trained = (3, 4, 9, 15)
+
+    def get_decoder(self) -> Any:
+        inner = super().get_decoder()
+
+        def decode(**inputs: Any) -> Any:
+            output = inner(**inputs)
+            noise = torch.full(output.last_hidden_state.shape[1:], torch.nan)
+            noise[list(self.trained)] = 0
+            output.last_hidden_state = output.last_hidden_state + noise
+            return output
+
+        return decode
+
+
+def test_positions_that_are_not_trained_have_no_influence_at_all() -> None:
+    ids = torch.arange(20)[None] * 5 % VOCABULARY
+    at = torch.tensor(Noisy.trained)
+    found = []
+    for kind in (LlamaForCausalLM, Noisy):
+        model = kind(llama().config).eval()
+        model.load_state_dict(llama().state_dict())
+        scores = score(model, ids, at, ids[0, at + 1])
+        scores.logprobs.sum().backward()
+        found.append(
+            [scores.logprobs.detach(), scores.entropy, *[p.grad for p in model.parameters()]]
+        )
+    assert all(torch.equal(clean, noisy) for clean, noisy in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_below_a_frozen_head_what_is_trained_gets_the_gradient_of_plain_logits(tied: bool) -> None:
+    """As with LoRA, whose base is frozen."""
+    ids = torch.arange(24)[None] * 5 % VOCABULARY
+    found = []
+    for ours in (True, False):
+        model = llama(tied=tied).requires_grad_(False)
+        query = model.model.layers[0].self_attn.q_proj.weight.requires_grad_()
+        if ours:
+            logprobs = score(model, ids, torch.arange(23), ids[0, 1:]).logprobs
+        else:
+            every = model(ids).logits[0, :-1].log_softmax(-1)
+            logprobs = every.gather(1, ids[0, 1:, None]).squeeze(1)
+        logprobs.mean().backward()
+        assert [p for p in model.parameters() if p.grad is not None] == [query]
+        found.append(query.grad)
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-6)
+
+
+def peak(
+    positions: int, chunk: int, entries: int, dtype: torch.dtype, softcap: float | None
+) -> int:
+    """Bytes of forward and backward through the head, its inputs not counted."""
+    with FakeTensorMode():
+        hidden = torch.empty(positions, WIDTH, dtype=dtype).requires_grad_()
+        weight = torch.empty(entries, WIDTH, dtype=dtype).requires_grad_()
+        labels = torch.zeros(positions, dtype=torch.long)
+        tracker = MemTracker()
+        head = Head(weight, softcap=softcap)
+        with tracker:
+            token_logprobs(hidden, head, labels, chunk=chunk).logprobs.sum().backward()
+    (found,) = tracker.get_tracker_snapshot("peak").values()
+    return int(found["Total"])
+
+
+@pytest.mark.parametrize("softcap", [None, 5.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_memory_of_the_head_is_that_of_a_chunk_however_many_positions(
+    dtype: torch.dtype, softcap: float | None
+) -> None:
+    entries, chunk = 5000, 32
+    of_weight = 2 * 4 * entries * WIDTH  # its gradient, and one product of a chunk
+    few, many = (peak(n, chunk, entries, dtype, softcap) for n in (64, 4096))
+    assert 4 * entries * chunk <= few <= 12 * entries * chunk + of_weight + 10_000
+    assert many - few <= (4096 - 64) * (2 * 4 * WIDTH + 32)
+    wider = peak(64, 2 * chunk, entries, dtype, softcap)
+    assert wider - few <= 10 * entries * chunk
 
 
 SMALL: dict[str, Any] = {
