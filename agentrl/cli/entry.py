@@ -23,6 +23,7 @@ DONE, FAILED, WRONG, PROBLEMS, INTERRUPTED = 0, 1, 2, 3, 130
 COMMANDS = {
     "train": ("agentrl.cli.train", "train a policy in an environment"),
     "eval": ("agentrl.cli.evaluate", "measure a policy on held-out tasks"),
+    "plan": ("agentrl.cli.plan", "say what fits into a GPU's memory, without one"),
     "envs": ("agentrl.cli.envs", "list the environments"),
     "select": ("agentrl.cli.select", "choose the trajectories to train on, and say why"),
 }

@@ -19,13 +19,16 @@ from agentrl.memory.regime import Regime
 from agentrl.memory.shape import Shape
 
 GROWTH = 4
-"""A micro-batch may be so many times as long as the longest that was seen to fit."""
+"""A micro-batch may be so many times as long as the longest that was seen to fit; half as
+many while the slope is only predicted."""
 
 FIRST = 8
 """Before anything was seen, what is predicted to fit is cut by this."""
 
 _KEPT = 32
 """Observations that are remembered."""
+
+_POINTS = tuple(4**power for power in range(12))
 
 _FADING = 0.9
 
@@ -56,13 +59,12 @@ class Calibration:
     """(tokens, peak), by tokens."""
 
     @classmethod
-    def predicted(
-        cls, shape: Shape, regime: Regime, *device: str, tokens: int = 16384
-    ) -> Calibration:
-        """Start from the static formula, taken at about `tokens` and twice as many."""
-        near, far = (footprint(shape, regime, n).total for n in (tokens, 2 * tokens))
-        slope = (far - near) / tokens
-        floor = near - slope * tokens
+    def predicted(cls, shape: Shape, regime: Regime, *device: str) -> Calibration:
+        """Start from the static formula: its slope for many tokens, and no peak below it."""
+        peaks = {n: footprint(shape, regime, n).total for n in _POINTS}
+        far, farther = _POINTS[-2:]
+        slope = (peaks[farther] - peaks[far]) / (farther - far)
+        floor = max(peak - slope * n for n, peak in peaks.items())
         return cls(signature(shape, regime, *device), floor, slope, 0.0, slope)
 
     def observe(self, tokens: int, peak: int) -> Calibration:
@@ -98,7 +100,8 @@ class Calibration:
         most = largest(fits)
         if not self.seen:
             return most and max(1, most // FIRST)
-        return min(most, GROWTH * self.longest)
+        known = _FAR * self.seen[0][0] <= self.longest
+        return min(most, (GROWTH if known else _FAR) * self.longest)
 
     def as_json(self) -> dict[str, Any]:
         """What `from_json` reads."""

@@ -38,14 +38,8 @@ class _Logits(NamedTuple):
     """While the chunk's part of the head's gradient is added."""
 
 
-_LOGITS = {
-    (2, False): _Logits(10, 6, 6),
-    (2, True): _Logits(14, 12, 6),
-    (4, False): _Logits(8, 4, 4),
-    (4, True): _Logits(12, 8, 4),
-}
-"""(bytes of a number, more than one chunk) to counts of head.py: a chunk's temporaries live
-until the next one's replace them."""
+_LOGITS = {2: _Logits(8, 6, 2), 4: _Logits(8, 4, 4)}
+"""Bytes of a number to counts of head.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +146,7 @@ def _head(shape: Shape, regime: Regime, scored: int) -> float:
         return WHOLE * shape.vocab * scored
     rows = max(16, regime.head_bytes // (10 * shape.vocab))
     chunk = float(shape.vocab * min(scored, rows))
-    counts = _LOGITS[regime.width, scored > rows]
+    counts = _LOGITS[regime.width]
     if regime.frozen:
         return chunk * max(counts.forward, counts.backward)
     summed = 4.0 * shape.embedding

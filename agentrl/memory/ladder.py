@@ -62,8 +62,13 @@ def ladder(shape: Shape, regime: Regime, memory_bytes: int, tokens: int) -> tupl
     found = tuple(one for one in alone if one is not None)
     if found:
         return found
-    together = (rung(*one) for one in _together(regime))
-    return tuple(one for one in together if one is not None)[:1]
+    # A 4-bit base is not split, so one sum ends with it and the other with more devices.
+    for left_out in ("--shards", "--mode qlora"):
+        together = (rung(*one) for one in _together(regime, left_out))
+        first = next((one for one in together if one is not None), None)
+        if first is not None:
+            return (first,)
+    return ()
 
 
 def _alone(regime: Regime) -> Iterator[tuple[str, Regime]]:
@@ -73,12 +78,12 @@ def _alone(regime: Regime) -> Iterator[tuple[str, Regime]]:
             yield flags, changed
 
 
-def _together(regime: Regime) -> Iterator[tuple[str, Regime]]:
+def _together(regime: Regime, left_out: str) -> Iterator[tuple[str, Regime]]:
     """The first change, the first two, and so on; a later one of a flag replaces an earlier."""
     flags: dict[str, str] = {}
     for words, change in CHANGES:
         changed = change(regime)
-        if changed != regime:
+        if changed != regime and not words.startswith(left_out):
             name, _, value = words.partition(" ")
             flags[name], regime = value, changed
             yield " ".join(f"{n} {v}" for n, v in flags.items()), regime
