@@ -36,8 +36,19 @@ class Rows:
 
     def to(self, device: torch.device) -> Rows:
         """The same on another device."""
-        columns = (self.ids, self.at, self.labels, self.behaviour, self.advantages, self.weights)
-        return Rows(*(c.to(device, non_blocking=True) for c in columns), lengths=self.lengths)
+
+        def moved(column: Tensor) -> Tensor:
+            return column.to(device, non_blocking=True)
+
+        return Rows(
+            moved(self.ids),
+            moved(self.at),
+            moved(self.labels),
+            moved(self.behaviour),
+            moved(self.advantages),
+            moved(self.weights),
+            self.lengths,
+        )
 
 
 def lay_out(

@@ -182,9 +182,10 @@ def _torch_varlen() -> Callable[..., Tensor] | None:
 @cache
 def _flash_attn() -> Callable[..., Tensor] | None:
     try:
-        return import_module("flash_attn").flash_attn_varlen_func
+        found: Callable[..., Tensor] = import_module("flash_attn").flash_attn_varlen_func
     except (ImportError, AttributeError):
         return None
+    return found
 
 
 def _arguments(
