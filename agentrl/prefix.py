@@ -24,8 +24,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
 from agentrl.errors import UsageError
-from agentrl.head import TokenScores, head_of, token_logprobs
-from agentrl.layout import Rows
+from agentrl.head import TOLERANCE, TokenScores, head_of, score, token_logprobs
+from agentrl.layout import Rows, lay_out
 from agentrl.sample import Sample
 
 if TYPE_CHECKING:
@@ -59,21 +59,34 @@ class Shared:
     stretches: tuple[Stretch, ...]
     """One a row, in order."""
 
+    def to(self, device: torch.device) -> Shared:
+        """The same on another device."""
+        positions = self.positions.to(device, non_blocking=True)
+        return Shared(self.rows.to(device), positions, self.stretches)
+
 
 def prompt_tokens(sample: Sample) -> int:
     """Tokens before the first that is trained; rows of one task have them in common."""
     return sample.loss_mask.index(1)
 
 
+def prompts_of(samples: Sequence[Sample]) -> list[tuple[int, int]]:
+    """Of each row, for a plan: which prompt it begins with, and that one's tokens."""
+    known: dict[tuple[int, ...], int] = {}
+    ends = [prompt_tokens(s) for s in samples]
+    heads = [s.input_ids[:end] for s, end in zip(samples, ends, strict=True)]
+    return [(known.setdefault(head, len(known)), len(head)) for head in heads]
+
+
 def share(rows: Rows, prompts: Sequence[int]) -> Shared:
     """Lay each prompt out once. `prompts` holds its tokens for each of the packed rows."""
-    ids = rows.ids[0].tolist()
+    ids, starts = rows.ids[0].tolist(), [0, *accumulate(rows.lengths[:-1])]
     homes: dict[tuple[int, ...], int] = {}
     stretches: list[Stretch] = []
     place: list[int] = []
     kept: list[int] = []
     positions: list[int] = []
-    for first, length, prompt in zip(_firsts(rows.lengths), rows.lengths, prompts, strict=True):
+    for first, length, prompt in zip(starts, rows.lengths, prompts, strict=True):
         key = tuple(ids[first : first + prompt])
         known = key in homes
         home = homes.setdefault(key, len(kept))
@@ -120,8 +133,36 @@ def score_shared(
     return token_logprobs(picked, head_of(model), shared.rows.labels, temperature=temperature)
 
 
-def _firsts(lengths: Sequence[int]) -> list[int]:
-    return [0, *accumulate(lengths[:-1])]
+@torch.no_grad()
+def sharable(model: PreTrainedModel) -> str:
+    """Why prompts of this model's rows can't be shared; "" where they can.
+
+    Rows that share a prompt are compared with the same rows one by one, through the model's own
+    attention. It must be able to pack rows to begin with.
+    """
+    draw = torch.Generator().manual_seed(0)
+    weight = head_of(model).weight
+    ids = torch.randint(weight.shape[0], (3, 19), generator=draw)
+    ids[:, :7] = ids[0, :7]
+    nan = float("nan")
+    samples = [
+        Sample(tuple(row[:n].tolist()), (0,) * 7 + (1,) * (n - 7), (nan,) * n, 0.0)
+        for row, n in zip(ids, (12, 8, 19), strict=True)
+    ]
+    alone = []
+    for sample in samples:
+        rows = lay_out([sample], [1.0]).to(weight.device)
+        alone.append(score(model, rows.ids, rows.at, rows.labels).logprobs)
+    shared = share(lay_out(samples, [1.0] * 3, packed=True), [7] * 3).to(weight.device)
+    try:
+        found = score_shared(model, shared).logprobs
+    except Exception as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        return f"a shared prompt does not go through it: {type(error).__name__}: {reason}."
+    gap = (found - torch.cat(alone)).abs().mean().item()
+    if gap <= TOLERANCE.get(weight.dtype, TOLERANCE[torch.float32]):
+        return ""
+    return f"log-probs behind a shared prompt are {gap:.2g} nats off those of the same rows alone."
 
 
 def _attention(

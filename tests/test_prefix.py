@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agentrl.errors import UsageError
 from agentrl.layout import lay_out
 from agentrl.loss import clipped_loss
-from agentrl.prefix import prompt_tokens, score_shared, share, sharing
+from agentrl.prefix import prompt_tokens, prompts_of, score_shared, sharable, share, sharing
 from agentrl.recompute import recomputing
 from agentrl.sample import Sample
 from tests.models import VOCABULARY, llama
@@ -153,3 +153,30 @@ def test_attention_that_is_not_plain_is_refused():
         layer.self_attn.attention_dropout = 0.5
     with pytest.raises(UsageError, match="dropout"):
         score_shared(model.train(), shared)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_plain_model_can_share(dtype):
+    assert sharable(llama().to(dtype)) == ""
+
+
+def test_a_model_whose_positions_begin_anew_in_each_forward_cannot_share():
+    model = llama()
+    decoder = model.get_decoder()
+    rotary = decoder.rotary_emb.forward
+    decoder.rotary_emb.forward = lambda x, position_ids: rotary(
+        x, torch.arange(x.shape[1])[None] % 12
+    )
+    assert "nats off" in sharable(model)
+
+
+def test_a_model_whose_layers_keep_their_own_attention_cannot_share():
+    model = llama()
+    for layer in model.model.layers:
+        layer.self_attn.config = llama().config
+    assert "nats off" in sharable(model)
+
+
+def test_rows_of_one_prompt_are_told_from_others():
+    samples = _samples([10, 4], [(0, 5), (1, 6), (0, 7)], 0)
+    assert prompts_of(samples) == [(0, 10), (1, 4), (0, 10)]
