@@ -65,6 +65,8 @@ memories = st.integers(1, 200 * GIB)
 
 
 def predicted_and_tracked(name, layers, tokens, *, dtype, mode, checkpointing, trained=None):
+    if mode == "lora":
+        pytest.importorskip("peft")
     settings = config(name, layers)
     regime = Regime(mode=mode, dtype=dtype, checkpointing=checkpointing, head_bytes=SMALL_CHUNKS)
     found = footprint(shape_of(settings), regime, tokens, trained)
@@ -191,7 +193,7 @@ def test_a_chunked_head_is_bounded_whatever_the_tokens():
     chunked = [footprint(model, Regime(), n).head for n in (1000, 100_000)]
     whole = [footprint(model, Regime(head="whole"), n).head for n in (1000, 100_000)]
     bound = 8 * model.vocab * (GIB // (10 * model.vocab)) + 6 * model.embedding
-    assert all(head <= bound + 100_000 * 80 for head in chunked)
+    assert all(head <= bound + 100_000 * (80 + 4 * model.hidden) for head in chunked)
     assert whole[1] > 90 * whole[0]
 
 
@@ -296,7 +298,7 @@ def test_what_a_config_leaves_out_is_what_transformers_takes():
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
 def test_widths_are_positive(path):
     token = widths(shape(path.stem), Regime())
-    assert min(token.kept, token.working, token.final, token.scored) > 0
+    assert min(token.kept, token.working, token.final) > 0
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def test_a_plan_loads_no_library():
     ("file", "model", "memory"),
     [
         ("gpu-single-lora", "qwen2.5-3b", "79GiB"),
-        ("gpu-single-full", "qwen3-4b", "140GiB"),
+        ("gpu-single-full", "qwen3-4b", "139GiB"),
     ],
 )
 def test_a_config_for_one_gpu_fits_there(found, file, model, memory):

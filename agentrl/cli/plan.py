@@ -99,13 +99,13 @@ def document(found: Plan) -> dict[str, Any]:
 
 
 def read_shape(name: str) -> Shape:
-    """The shape of a config.json, of the folder that holds it, or of the embedded policy.
+    """The shape of a config.json, of the folder that holds it, or of a model by our name.
 
     Raises:
         UsageError: there is no such file, it is no config, or of a kind that can't be planned.
     """
     where = f"--model {name}"
-    path = TINY if name == "tiny" else Path(name).expanduser()
+    path = _folder(name)
     if path.is_dir():
         path /= "config.json"
     try:
@@ -122,6 +122,17 @@ def read_shape(name: str) -> Shape:
     if not isinstance(config, Mapping):
         raise UsageError(f"{where}: {path} is not a model's config. It holds no settings.")
     return shape_of(config, where)
+
+
+def _folder(name: str) -> Path:
+    """Where a model's config is."""
+    if name == "tiny":
+        return TINY
+    if name == "smollm2-135m":
+        from agentrl import smollm
+
+        return smollm.folder()
+    return Path(name).expanduser()
 
 
 def _show(found: Plan, name: str, out: Output) -> None:
@@ -192,7 +203,9 @@ def _whole(args: argparse.Namespace, name: str) -> int | None:
 def _parser() -> Parser:
     parser = Parser("plan", "say what fits into a GPU's memory, without one", EXAMPLES)
     parser.add_argument(
-        "--model", required=True, help="a config.json, a folder that holds one, or tiny"
+        "--model",
+        required=True,
+        help="a config.json, a folder that holds one, tiny or smollm2-135m",
     )
     parser.add_argument("--memory", required=True, help="of one device: 80GiB, 24GB, 80 (GiB)")
     parser.add_argument(

@@ -36,9 +36,8 @@ class Widths:
     """At the fullest moment of a layer's backward pass, beside what is kept."""
     final: float
     """Between the last layer and the head."""
-    scored: float
-    """Of a trained token, while the head is at work."""
     scalars: float = _SCALARS
+    """Of a trained token, all the while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +105,7 @@ def widths(shape: Shape, regime: Regime) -> Widths:
     else:
         kept = stream * (shape.layers if regime.checkpointing == "layers" else 2)
         working = max(layer + passing, after_head)
-    return Widths(kept=kept, working=working, final=at_head, scored=2 * stream)
+    return Widths(kept=kept, working=working, final=at_head)
 
 
 def _compiled(shape: Shape, regime: Regime) -> float:

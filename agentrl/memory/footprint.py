@@ -75,8 +75,7 @@ def footprint(shape: Shape, regime: Regime, tokens: int, trained: int | None = N
     gathered = _gathered(shape, regime)
     held = _held(shape, regime)
     layers = tokens * (token.kept + token.working) + held
-    at_head = tokens * (token.kept + token.final) + scored * token.scored
-    at_head += _head(shape, regime, scored)
+    at_head = tokens * (token.kept + token.final) + _head(shape, regime, tokens, scored)
     at_embedding = tokens * regime.width * shape.hidden + _embedding(shape, regime)
     columns = scored * token.scalars
     activations = tokens * (token.kept + token.working)
@@ -140,21 +139,23 @@ def _embedding(shape: Shape, regime: Regime) -> float:
     return float(regime.width * shape.embedding * (3 if shape.tied else 1))
 
 
-def _head(shape: Shape, regime: Regime, scored: int) -> float:
-    """Logits at hand, and the head's gradient while it is summed."""
+def _head(shape: Shape, regime: Regime, tokens: int, scored: int) -> float:
+    """Hidden states and logits at hand, and the head's gradient while it is summed."""
+    stream = regime.width * shape.hidden
+    before, after = stream * (tokens + scored), stream * 2 * scored
     if regime.head == "whole":
-        return WHOLE * shape.vocab * scored
+        return before + WHOLE * shape.vocab * scored
     rows = max(16, regime.head_bytes // (10 * shape.vocab))
     chunk = float(shape.vocab * min(scored, rows))
     counts = _LOGITS[regime.width]
     if regime.frozen:
-        return chunk * max(counts.forward, counts.backward)
+        return max(before + chunk * counts.forward, after + chunk * counts.backward)
     summed = 4.0 * shape.embedding
     # In half precision the product is made before it is added.
     product = (2.0 if regime.width == 2 else 0.0) * shape.embedding
     moments = (
-        chunk * counts.forward,
-        chunk * counts.backward + summed,
-        chunk * counts.added + summed + product,
+        before + chunk * counts.forward,
+        after + chunk * counts.backward + summed,
+        after + chunk * counts.added + summed + product,
     )
     return max(moments)
