@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from agentrl.errors import UsageError
+from agentrl.memory.size import parse_size
 from agentrl.selection.question import Question, check
 
 EngineName = Literal["auto", "transformers", "vllm"]
@@ -22,6 +23,15 @@ class Section(BaseModel):
     """A group of settings; unknown keys are refused, values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+def _tokens(value: object, least: int) -> object:
+    """A number of tokens, or auto; flags are text."""
+    if isinstance(value, str) and value.isdecimal():
+        value = int(value)
+    if value == "auto" or (type(value) is int and value >= least):
+        return value
+    raise ValueError("neither a number of tokens nor auto.")
 
 
 class EnvSection(Section):
@@ -145,11 +155,7 @@ class SelectSection(Section):
     @classmethod
     def counted(cls, value: object) -> object:
         """A number of tokens, or auto."""
-        if isinstance(value, str) and value.isdecimal():
-            value = int(value)
-        if value == "auto" or (type(value) is int and value >= 0):
-            return value
-        raise ValueError("neither a number of tokens nor auto.")
+        return _tokens(value, least=0)
 
     @model_validator(mode="after")
     def fits(self) -> Self:
@@ -198,10 +204,33 @@ class UpdateSection(Section):
     clip_low: float = Field(0.2, gt=0, lt=1, description="Ratio may fall to 1 - this.")
     clip_high: float = Field(0.2, gt=0, description="Ratio may rise to 1 + this.")
     grad_norm: float = Field(1.0, gt=0, description="Gradients are clipped to this length.")
-    tokens_per_micro_batch: int = Field(
-        8192, ge=1, description="Tokens of a micro-batch, padding included; a longer row is alone."
+    tokens_per_micro_batch: int | Literal["auto"] = Field(
+        "auto", description="Most tokens that go forward at once; auto: what memory allows."
     )
-    checkpointing: bool = Field(False, description="Recompute activations to save memory.")
+    memory: str = Field(
+        "",
+        description="What the update may take, like 80GiB; empty: what a GPU has, or no limit.",
+    )
+    checkpointing: Literal["none", "layers", "offload"] = Field(
+        "none", description="layers: recompute activations; offload: keep the rest on the host."
+    )
+
+    @field_validator("tokens_per_micro_batch", mode="before")
+    @classmethod
+    def counted(cls, value: object) -> object:
+        """A number of tokens, or auto."""
+        return _tokens(value, least=1)
+
+    @field_validator("memory")
+    @classmethod
+    def sized(cls, value: str) -> str:
+        """A size that can be read."""
+        if value:
+            try:
+                parse_size(value, "memory")
+            except UsageError as error:
+                raise ValueError(str(error).partition(": ")[2]) from error
+        return value
 
 
 class TrainSection(Section):

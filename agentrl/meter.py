@@ -74,6 +74,11 @@ class Meter:
         self._observe = observe
         self._highest = 0
 
+    @property
+    def exact(self) -> bool:
+        """Whether a single micro-batch can be measured."""
+        return self._gauge.exact
+
     def begin(self) -> None:
         """Start a step."""
         self._highest = 0

@@ -12,8 +12,8 @@ from statistics import fmean
 from typing import Any
 
 from agentrl.chosen import Chosen
+from agentrl.figures import UpdateReport
 from agentrl.trajectory import Stop, tool_calls, tool_failures
-from agentrl.update import UpdateReport
 
 METRICS: dict[str, str] = {
     "step": "counts from 1",
@@ -43,7 +43,6 @@ METRICS: dict[str, str] = {
     "update/clip_fraction": "share of trained tokens whose ratio was clipped",
     "update/peak_bytes": "peak memory of the update",
     "update/oom_retries": "how often memory ran out and the update was done again",
-    "update/cap": "most tokens of a micro-batch, from here on",
     "plan/predicted_bytes": "peak memory foreseen",
     "mismatch/k3": "drift between engine and learner, k3 estimate per token",
     "env/turns": "turns an episode",
@@ -67,10 +66,12 @@ def step_row(
     chosen: Chosen,
     update: UpdateReport | None,
     seconds: dict[str, float],
+    cap: int,
+    predicted: int | None,
 ) -> dict[str, Any]:
     """One row; a name whose part does not exist is null."""
     row: dict[str, Any] = dict.fromkeys(METRICS)
-    row |= {"step": step, "version": version}
+    row |= {"step": step, "version": version, "plan/cap": cap, "plan/predicted_bytes": predicted}
     row |= _select_part(chosen) | _env_part(chosen) | _update_part(update)
     row |= {f"time/{name}": value for name, value in seconds.items()}
     return row
@@ -125,7 +126,6 @@ def _update_part(update: UpdateReport | None) -> dict[str, Any]:
         "update/clip_fraction": update.clip_fraction,
         "update/peak_bytes": update.peak_bytes,
         "update/oom_retries": update.oom_retries,
-        "update/cap": update.cap,
         "mismatch/k3": update.k3,
     }
 

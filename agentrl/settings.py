@@ -41,6 +41,7 @@ TRAIN_FLAGS = _BOTH | {
     "--within": "select.within",
     "--token-budget": "select.token_budget",
     "--loss": "update.loss",
+    "--memory": "update.memory",
     "--lr": "update.lr",
     "--steps": "train.steps",
     "--tasks-per-step": "train.tasks_per_step",

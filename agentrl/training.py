@@ -19,6 +19,7 @@ from agentrl.blocking import refuse_running_loop
 from agentrl.chosen import Chosen, choose, samples
 from agentrl.config import TrainConfig
 from agentrl.events import Listener, Measured, Started, Stepped, Warned, counting
+from agentrl.figures import UpdateReport
 from agentrl.group import Group, play_groups, seed_for
 from agentrl.interrupt import Interrupt, listening
 from agentrl.interval import Interval
@@ -26,7 +27,6 @@ from agentrl.measure import measure, refuse_if_all_broke
 from agentrl.metrics import step_row
 from agentrl.selection.report import SHORT
 from agentrl.state import draw
-from agentrl.update import UpdateReport
 from agentrl.world import World, note, prepare, recorded
 
 Relabel = Callable[[int, Group], Group]
@@ -159,6 +159,7 @@ async def _run(world: World, interrupt: Interrupt, relabel: Relabel) -> RunSumma
 async def step(world: World, clock: Clock, relabel: Relabel) -> StepRecord:
     """Play many, choose few, learn from those, hand over."""
     number = world.standing.step + 1
+    cap = world.learner.cap
     begun, before = clock.now(), dict(clock.spent)
     with clock.phase("rollout"):
         groups = await _play(world, number)
@@ -178,6 +179,8 @@ async def step(world: World, clock: Clock, relabel: Relabel) -> StepRecord:
         chosen=chosen,
         update=update,
         seconds=seconds,
+        cap=cap,
+        predicted=world.forecast.peak(update.widest) if update else None,
     )
     if _due(world.config.train.eval_every, number):
         found = await _measure(world, clock)
@@ -203,7 +206,11 @@ async def _play(world: World, number: int) -> list[Group]:
 
 def _learn(world: World, chosen: Chosen) -> UpdateReport | None:
     rows = samples(chosen)
-    return world.learner.step(rows, len(chosen.kept)) if rows else None
+    if not rows:
+        return None
+    done = world.learner.step(rows, len(chosen.kept))
+    world.learner.cap = min(world.learner.cap, world.forecast.cap)
+    return done
 
 
 async def _hand_over(world: World, update: UpdateReport | None) -> None:
@@ -224,15 +231,16 @@ def _write(world: World, chosen: Chosen, row: Mapping[str, Any]) -> None:
 
 
 def _choose(world: World, groups: Sequence[Group], number: int) -> Chosen:
-    s, update = world.config.select, world.config.update
+    s, update, cap = world.config.select, world.config.update, world.learner.cap
     return choose(
         groups,
-        s.question(update.tokens_per_micro_batch),
+        s.question(cap),
         stats=s.stats,
         loss=update.loss,
         seed=seed_for(world.config.train.seed, number, "0", 0),
         truncated=s.truncated,
         attention_length=s.attention_length,
+        most_tokens=cap,
     )
 
 

@@ -21,6 +21,7 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from agentrl.errors import RunError, UsageError, suggestion
+from agentrl.figures import UpdateReport, added, figures
 from agentrl.head import score, verify
 from agentrl.layout import lay_out
 from agentrl.loss import LOSSES, clipped_loss
@@ -32,7 +33,7 @@ from agentrl.optimizers import build
 from agentrl.packing import packable
 from agentrl.parallel import SINGLE, Parallel, together
 from agentrl.plan import MicroBatch, plan
-from agentrl.recompute import recomputing
+from agentrl.recompute import MEMORY
 from agentrl.rowwise import by_rows
 from agentrl.sample import Sample
 
@@ -56,38 +57,6 @@ LOWERED = 0.7
 
 Shares = tuple[tuple[MicroBatch, ...], ...]
 """The micro-batches of each rank; every rank has as many."""
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateReport:
-    """What one step did. A number is None where it is not finite or nothing gave it."""
-
-    loss: float | None
-    grad_norm: float | None
-    """Length of the gradient before clipping."""
-    tokens: int
-    """Forwarded, without padding."""
-    tokens_padded: int
-    """Forwarded, with padding."""
-    trained_tokens: int
-    micro_batches: int
-    """Forward and backward passes of each rank."""
-    k3: float | None
-    """Mean over trained tokens whose behaviour log-prob is known."""
-    max_gap: float | None
-    """Largest difference between the learner's log-prob and the engine's."""
-    clip_fraction: float | None
-    entropy: float | None
-    """Mean over trained tokens, nats."""
-    peak_bytes: int
-    """Of the rank with the highest. CUDA: peak allocation. CPU: by how much the step raised the
-    process's peak memory, 0 where an earlier peak was higher."""
-    skipped: bool
-    """The gradient was not finite, or nothing was trained; weights and optimizer are untouched."""
-    oom_retries: int
-    """How often memory ran out, and the step, or its move, was done again."""
-    cap: int
-    """Most tokens of a micro-batch from here on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +84,7 @@ class Learner:
         grad_norm: float = 1.0,
         tokens_per_micro_batch: int = 8192,
         temperature: float = 1.0,
-        checkpointing: bool = False,
+        checkpointing: str = "none",
         packing: bool = True,
         parallel: Parallel = SINGLE,
         observe: Observe | None = None,
@@ -134,7 +103,8 @@ class Learner:
             grad_norm: Gradients are clipped to this length.
             tokens_per_micro_batch: The cap to start with.
             temperature: What the engine sampled at.
-            checkpointing: Recompute activations in backward.
+            checkpointing: none; layers recomputes activations in backward; offload also keeps
+                what it starts from on the host.
             packing: Lay rows one after the other, where the model computes them as if alone.
             parallel: The other ranks; each is given all samples.
             observe: Told tokens and peak bytes of every micro-batch, where a device tells them.
@@ -152,7 +122,7 @@ class Learner:
         """Most tokens of a micro-batch; a row that is longer is refused."""
         self.skipped_steps = 0
         self._parallel = parallel
-        self._checkpointing = checkpointing
+        self._recomputing = partial(MEMORY[checkpointing], model)
         self._temperature = temperature
         self._token_weights = LOSSES[loss]
         self._clip = {"clip_low": clip_low, "clip_high": clip_high}
@@ -189,7 +159,7 @@ class Learner:
         finally:
             self._masters.forget_gradients()
         self.skipped_steps += norm is None
-        return _report(
+        return figures(
             torch.tensor(found, dtype=torch.float64),
             grad_norm=norm,
             tokens=sum(work.lengths),
@@ -199,7 +169,32 @@ class Learner:
             peak_bytes=peak,
             oom_retries=retries + more,
             cap=self.cap,
+            widest=_widest(shares),
         )
+
+    @property
+    def exact(self) -> bool:
+        """Whether the device tells the peak of a single micro-batch."""
+        return self._meter.exact
+
+    def rehearse(self, tokens: int, longest: int) -> bool:
+        """Two micro-batches of so many tokens that teach nothing; whether there was room.
+
+        The second has gradients of the first beside it, as all but the first of a step do.
+        """
+        each = [longest] * (tokens // longest) + [tokens % longest] * (tokens % longest > 1)
+        rows = [(_blank(length), 0.0) for length in each or [2]]
+        work = _Work(rows, tuple(each))
+        batch = MicroBatch(tuple(range(len(rows))), tokens)
+        shares = ((batch, batch),) * self._parallel.world
+        try:
+            together(self._parallel, partial(self._accumulate, work, shares))
+        except OutOfMemory:
+            return False
+        finally:
+            self._masters.forget_gradients()
+            free()
+        return True
 
     def state_dict(self) -> dict[str, Any]:
         """The optimizer's state and, for half-precision weights, their exact copies."""
@@ -243,9 +238,8 @@ class Learner:
 
     def _verify(self) -> None:
         verify(self.model)
-        if self._checkpointing:
-            with recomputing(self.model):
-                verify(self.model)
+        with self._recomputing():
+            verify(self.model)
 
     def _make(self, build: Callable[[Sequence[Parameter]], Optimizer]) -> None:
         """The optimizer, with all that outlives a step: no step needs more than the first."""
@@ -311,8 +305,7 @@ class Learner:
         sums = [torch.zeros(6)]
         with ExitStack() as held:
             held.enter_context(self._masters.gathering())
-            if self._checkpointing:
-                held.enter_context(recomputing(self.model))
+            held.enter_context(self._recomputing())
             if self._packed:
                 # Activations that are recomputed in backward need it there too.
                 held.enter_context(by_rows(self.model))
@@ -320,7 +313,7 @@ class Learner:
                 with self._meter.micro_batch(batch.tokens):
                     sums.append(self._backward([work.rows[row] for row in batch.rows]))
         self._parallel.reserve(self._masters.parameters)
-        return _sums(torch.stack([row.cpu() for row in sums]).double())
+        return added(torch.stack([row.cpu() for row in sums]).double())
 
     def _backward(self, rows: Sequence[tuple[Sample, float]]) -> Tensor:
         """One micro-batch; nothing of it is referred to afterwards."""
@@ -366,35 +359,15 @@ class Learner:
         return norm, retries
 
 
+def _blank(tokens: int) -> Sample:
+    """A row whose every token is scored, and none counts."""
+    return Sample((0,) * tokens, (0, *(1,) * (tokens - 1)), (0.0,) * tokens, 0.0)
+
+
 def _widest(shares: Sequence[Sequence[MicroBatch]]) -> int:
-    return max(batch.tokens for share in shares for batch in share)
+    return max((batch.tokens for share in shares for batch in share), default=0)
 
 
 def _lowered(widest: int, longest: int) -> int:
     """The next cap; from what did not fit, as a cap above that would change nothing."""
     return max(longest, int(LOWERED * widest))
-
-
-def _sums(rows: Tensor) -> list[float]:
-    """One row from several: sums, and the largest of the last column."""
-    return [*rows[:, :-1].sum(0).tolist(), rows[:, -1].max().item()]
-
-
-def _report(sums: Tensor, *, grad_norm: float | None, **counts: int) -> UpdateReport:
-    """Means from one row of sums per rank."""
-    loss, entropy, k3, known, clipped, gap = _sums(sums)
-    trained = counts["trained_tokens"]
-    return UpdateReport(
-        loss=_finite(loss),
-        grad_norm=grad_norm,
-        k3=_finite(k3 / known) if known else None,
-        max_gap=_finite(gap) if known else None,
-        clip_fraction=clipped / trained if trained else None,
-        entropy=_finite(entropy / trained) if trained else None,
-        skipped=grad_norm is None,
-        **counts,
-    )
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

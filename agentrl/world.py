@@ -23,6 +23,7 @@ from agentrl.env import ToolEnv, opening_of
 from agentrl.episode import Limits, Play
 from agentrl.errors import UsageError
 from agentrl.events import Event, Listener, tell
+from agentrl.forecast import Forecast, forecast_of, probe
 from agentrl.interval import Interval
 from agentrl.measure import Measurement, distinct
 from agentrl.policy import Engine, Sampling
@@ -64,6 +65,7 @@ class World:
     source: TaskSource
     heldout: Sequence[Task]
     policy: Policy
+    forecast: Forecast
     learner: Learner
     engine: Engine
     play: Play
@@ -137,7 +139,8 @@ def _prepare(
     policy = _policy(config)
     renderer = renderer_for(policy.tokenizer)
     check_fits(sample_env, source[0], renderer, config.rollout, policy)
-    learner = _learner(config, policy)
+    forecast = _forecast(config, policy)
+    learner = _learner(config, policy, forecast)
     engine = build.build(
         build.Order(
             config.engine, policy, policy.folder, config.rollout.max_context, config.train.seed
@@ -155,17 +158,24 @@ def _prepare(
         source=source,
         heldout=heldout,
         policy=policy,
+        forecast=forecast,
         learner=learner,
         engine=engine,
         play=play_of(config.rollout, engine, renderer, "train"),
         play_heldout=play_of(config.rollout, engine, renderer, "test"),
         standing=standing,
-        parts={checkpoint.POLICY: policy, "learner": learner, "standing": standing},
+        parts={
+            checkpoint.POLICY: policy,
+            "learner": learner,
+            "forecast": forecast,
+            "standing": standing,
+        },
         listeners=listeners,
         facts=_facts(config, engine, command),
     )
     if going_on is not None:
         _restore(world)
+    probe(learner, forecast, config.rollout.max_context)
     folder.write_config(dump_toml(config), origin)
     return world
 
@@ -312,7 +322,19 @@ def _policy(config: TrainConfig) -> Policy:
     )
 
 
-def _learner(config: TrainConfig, policy: Policy) -> Learner:
+def _forecast(config: TrainConfig, policy: Policy) -> Forecast:
+    """An engine in this process takes its share of the device first."""
+    beside = build.resolve(config.engine.name) == "vllm" and policy.model.device.type == "cuda"
+    return forecast_of(
+        policy.model,
+        config.model,
+        config.update,
+        engine_share=config.engine.memory_share if beside else 0.0,
+        longest=config.rollout.max_context,
+    )
+
+
+def _learner(config: TrainConfig, policy: Policy, forecast: Forecast) -> Learner:
     u = config.update
     return Learner(
         policy.model,
@@ -323,9 +345,10 @@ def _learner(config: TrainConfig, policy: Policy) -> Learner:
         clip_low=u.clip_low,
         clip_high=u.clip_high,
         grad_norm=u.grad_norm,
-        tokens_per_micro_batch=u.tokens_per_micro_batch,
+        tokens_per_micro_batch=forecast.cap,
         temperature=config.rollout.temperature,
         checkpointing=u.checkpointing,
+        observe=forecast.observe,
     )
 
 

@@ -126,7 +126,7 @@ class Bench:
         if kind.rank:
             adapter.add(self.model, kind.rank, 2.0 * kind.rank)
         # At rate 0 weights stay, so that steps can be compared.
-        self.learner = Learner(self.model, lr=0.0, checkpointing=True)
+        self.learner = Learner(self.model, lr=0.0, checkpointing="layers")
         drawn = rollouts(np.random.default_rng(0), N, scale.median, kind.shape.vocab)
         kept = select(drawn.rewards, drawn.lengths, m=M, seed=0).indices
         self.groups = {N: list(drawn.samples), M: list(drawn.only(list(kept)).samples)}

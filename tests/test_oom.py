@@ -105,9 +105,9 @@ def same(left: Tensor, right: Tensor, tolerance: float = 1e-6) -> bool:
 
 
 @pytest.mark.parametrize("inject", [in_layout, in_forward, in_backward, in_optimizer])
-@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("checkpointing", ["none", "layers", "offload"])
 def test_a_step_in_which_memory_ran_out_comes_out_as_one_in_which_it_did_not(
-    inject: Callable[[Learner, Failing], None], checkpointing: bool
+    inject: Callable[[Learner, Failing], None], checkpointing: str
 ) -> None:
     calm, shaken = new(checkpointing=checkpointing), new(checkpointing=checkpointing)
     inject(shaken, Failing(1 if inject is in_optimizer else 2))

@@ -132,8 +132,8 @@ class Watched:
         self.gradient = torch.cat(every).clone()
 
 
-@pytest.mark.parametrize("checkpointing", [False, True])
-def test_a_step_is_the_same_over_one_two_four_and_seven_micro_batches(checkpointing: bool) -> None:
+@pytest.mark.parametrize("checkpointing", ["none", "layers", "offload"])
+def test_a_step_is_the_same_over_one_two_four_and_seven_micro_batches(checkpointing: str) -> None:
     equal = [sample(i, 6, 10, (-1.0) ** i + i / 10) for i in range(7)]
     padded = Watched(200, packing=False)
     padded.learner.step(equal, 7)

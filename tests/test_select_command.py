@@ -93,6 +93,7 @@ def trajectory(member, reward, length, stop=Stop.ANSWER, branches=1):
     return Trajectory(Task("q", id="q"), member, 0, (), (), stop, (branch,) * branches, reward)
 
 
+CAP = 500
 GROUPS = (
     [(0, 9), (0, 90), (1, 40), (1, 12), (0.5, 30), (1, 7), (0, 25), (0.5, 11)],
     [(0, 19), (0, 14), (0, 44), (0, 33), (1, 80), (0, 7), (0, 25), (0, 16)],
@@ -117,7 +118,7 @@ def trained(tmp_path):
         s = config.select
         chosen = choose(
             groups,
-            s.question(config.update.tokens_per_micro_batch),
+            s.question(CAP),
             stats=s.stats,
             loss="grpo",
             seed=seed_for(config.train.seed, 4, "0", 0),
@@ -127,6 +128,7 @@ def trained(tmp_path):
         folder = RunFolder(tmp_path / "run")
         folder.path.mkdir()
         folder.write_run({"status": "done"})
+        folder.write_metrics({"step": 4, "plan/cap": CAP})
         folder.write_config(dump_toml(config), {})
         folder.write_episodes("groups", 4, chosen.trajectories, chosen.marks)
         return folder.path
@@ -399,7 +401,7 @@ def test_limits_of_a_run_can_be_lifted(trained, found):
     free = found(f"{run} --step 4 --token-budget none --cap none")
     assert len(free["groups"]["q"]["kept"]) == 4
     derived = found(f"{run} --step 4 --token-budget auto")
-    assert derived["asked"]["token_budget"] == TrainConfig().update.tokens_per_micro_batch
+    assert derived["asked"]["token_budget"] == CAP
 
 
 def test_a_run_is_found_under_out_and_without_settings_needs_m(trained, call, refused):

@@ -381,7 +381,7 @@ def test_in_half_precision_micro_batches_add_up_in_full() -> None:
 @pytest.mark.parametrize("packing", [True, False])
 def test_recomputing_activations_changes_no_gradient(packing: bool) -> None:
     plain, _ = Gradients(llama()).of(SAMPLES)
-    frugal = Gradients(llama(), checkpointing=True, packing=packing)
+    frugal = Gradients(llama(), checkpointing="layers", packing=packing)
     calls: list[int] = []
     inner = frugal.learner.model.model.layers[0].mlp
     inner.register_forward_pre_hook(lambda *_: calls.append(1))
@@ -391,8 +391,8 @@ def test_recomputing_activations_changes_no_gradient(packing: bool) -> None:
     assert not any(module.training for module in frugal.learner.model.modules())
 
 
-@pytest.mark.parametrize("checkpointing", [False, True])
-def test_dropout_is_off_while_training(checkpointing: bool) -> None:
+@pytest.mark.parametrize("checkpointing", ["none", "layers", "offload"])
+def test_dropout_is_off_while_training(checkpointing: str) -> None:
     model = llama(attention_dropout=0.5).train()
     gradient, _ = Gradients(model, checkpointing=checkpointing).of(SAMPLES)
     plain, _ = Gradients(llama()).of(SAMPLES)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from agentrl import disk
 from agentrl.cli.parser import Parser
 from agentrl.cli.rows import Rows, whole
 from agentrl.errors import UsageError
@@ -171,11 +172,27 @@ def asked_by(run: RunFolder, step: int) -> Asked:
 
     config = Family(TrainConfig, TRAIN_FLAGS).resolve([read(path)], []).config
     section, tokens = config.select, config.update.tokens_per_micro_batch
+    if tokens == "auto":
+        tokens = _cap_at(run, step) or 0
+    if not tokens and section.token_budget == "auto":
+        raise UsageError(
+            f"{path}: token_budget auto, and metrics.jsonl does not say what that was at step "
+            f"{step}. Give --token-budget."
+        )
     options = asdict(section.question(tokens))
     options |= {"m": section.m, "cap": section.cap or None}
     options["seed"] = seed_for(config.train.seed, step, "0", 0)
     derived = section.model_copy(update={"token_budget": "auto"}).question(tokens)
-    return Asked(options, section.attention_length, section.truncated, derived.token_budget)
+    budget = derived.token_budget if tokens else None
+    return Asked(options, section.attention_length, section.truncated, budget)
+
+
+def _cap_at(run: RunFolder, step: int) -> int | None:
+    """Tokens of a micro-batch at a step, where memory decided them."""
+    path = run.path / "metrics.jsonl"
+    rows = disk.rows(path) if path.is_file() else ()
+    found = (row.get("plan/cap") for row in rows if row.get("step") == step)
+    return next((int(cap) for cap in found if cap), None)
 
 
 def choose(rows: Rows, wanted: Asked) -> Selection:
