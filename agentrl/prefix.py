@@ -183,13 +183,18 @@ def _attention(
             f"{type(module).__name__}: attention with {', '.join(odd)}. A shared prompt is "
             "computed with plain causal attention. Train without sharing prompts."
         )
+    group = query.shape[1] // key.shape[1]
+    if group > 1 and not query.is_cpu:
+        # With a mask only the CPU has a kernel for grouped heads; others would hold all scores.
+        key, value = (x.repeat_interleave(group, 1) for x in (key, value))
     parts = [_stretch(query, key, value, stretch, scaling) for stretch in stretches]
     return torch.cat(parts, dim=2).transpose(1, 2).contiguous(), None
 
 
 def _stretch(query: Tensor, key: Tensor, value: Tensor, at: Stretch, scaling: float) -> Tensor:
     own, before = query[:, :, at.own], at.prompt.stop - at.prompt.start
-    attend = partial(scaled_dot_product_attention, scale=scaling, enable_gqa=True)
+    grouped = query.shape[1] != key.shape[1]
+    attend = partial(scaled_dot_product_attention, scale=scaling, enable_gqa=grouped)
     if not before:
         return attend(own, key[:, :, at.own], value[:, :, at.own], is_causal=True)
     key, value = (torch.cat([x[:, :, at.prompt], x[:, :, at.own]], dim=2) for x in (key, value))
