@@ -211,6 +211,9 @@ class UpdateSection(Section):
         "",
         description="What the update may take, like 80GiB; empty: what a GPU has, or no limit.",
     )
+    parallel: Literal["single", "replicated"] = Field(
+        "single", description="replicated: torchrun starts processes that share each update."
+    )
     checkpointing: Literal["none", "layers", "offload"] = Field(
         "none", description="layers: recompute activations; offload: keep the rest on the host."
     )

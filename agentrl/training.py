@@ -25,9 +25,11 @@ from agentrl.interrupt import Interrupt, listening
 from agentrl.interval import Interval
 from agentrl.measure import measure, refuse_if_all_broke
 from agentrl.metrics import step_row
+from agentrl.parallel import MODES
+from agentrl.ranks import Leader
 from agentrl.selection.report import SHORT
 from agentrl.state import draw
-from agentrl.world import World, note, prepare, recorded
+from agentrl.world import World, assist, note, prepare, recorded
 
 Relabel = Callable[[int, Group], Group]
 STEP_PHASES = ("rollout", "select", "update", "sync")
@@ -39,7 +41,7 @@ class RunSummary:
 
     path: str
     status: str
-    """done or stopped."""
+    """done or stopped; followed, in a process that only shared the updates of another."""
     steps: int
     before: Interval | None
     after: Interval | None
@@ -119,7 +121,10 @@ def train(
         RunError: the run cannot go on; what it had is kept.
     """
     refuse_running_loop("train", "await asyncio.to_thread(agentrl.train, config)")
-    world = prepare(config, resume, origin or {}, command, listeners)
+    parallel = MODES[config.update.parallel]()
+    if parallel.rank:
+        return _followed(assist(config, parallel))
+    world = prepare(config, resume, origin or {}, command, listeners, parallel)
     with listening() as interrupt, recorded(world) as outcome:
         summary = asyncio.run(_run_and_close(world, interrupt, relabel or as_played))
         outcome.update(status=summary.status)
@@ -130,6 +135,8 @@ async def _run_and_close(world: World, interrupt: Interrupt, relabel: Relabel) -
     try:
         return await _run(world, interrupt, relabel)
     finally:
+        if isinstance(world.learner, Leader):
+            world.learner.close()
         await world.engine.close()
 
 
@@ -317,6 +324,11 @@ def _summary(world: World, rewards: Sequence[float | None], status: str) -> RunS
         first_reward=known[0] if known else None,
         last_reward=known[-1] if known else None,
     )
+
+
+def _followed(steps: int) -> RunSummary:
+    tokens = dict.fromkeys(("sampled", "trained", "forwarded"), 0)
+    return RunSummary("", "followed", steps, None, None, {}, tokens, None, None)
 
 
 def _started(world: World) -> Started:

@@ -26,7 +26,9 @@ from agentrl.events import Event, Listener, tell
 from agentrl.forecast import Forecast, forecast_of, probe
 from agentrl.interval import Interval
 from agentrl.measure import Measurement, distinct
+from agentrl.parallel import SINGLE, Parallel
 from agentrl.policy import Engine, Sampling
+from agentrl.ranks import Leader, follow
 from agentrl.record import RunFolder
 from agentrl.render import Renderer, renderer_for
 from agentrl.state import Standing, draw
@@ -66,7 +68,7 @@ class World:
     heldout: Sequence[Task]
     policy: Policy
     forecast: Forecast
-    learner: Learner
+    learner: Learner | Leader
     engine: Engine
     play: Play
     play_heldout: Play
@@ -108,10 +110,11 @@ def prepare(
     origin: Mapping[str, str],
     command: Sequence[str],
     listeners: Sequence[Listener],
+    parallel: Parallel = SINGLE,
 ) -> World:
     """Make a run's parts; the folder is made last, when all else is known to work."""
     with ExitStack() as held:
-        world = _prepare(config, resume, origin, command, listeners, held)
+        world = _prepare(config, resume, origin, command, listeners, parallel, held)
         world.held = held.pop_all()
     return world
 
@@ -122,6 +125,7 @@ def _prepare(
     origin: Mapping[str, str],
     command: Sequence[str],
     listeners: Sequence[Listener],
+    parallel: Parallel,
     held: ExitStack,
 ) -> World:
     going_on = None if resume is None else record.locate(resume, config.run.out)
@@ -140,7 +144,8 @@ def _prepare(
     renderer = renderer_for(policy.tokenizer)
     check_fits(sample_env, source[0], renderer, config.rollout, policy)
     forecast = _forecast(config, policy)
-    learner = _learner(config, policy, forecast)
+    own = _learner(config, policy, forecast, parallel)
+    learner = Leader(own, parallel) if parallel.world > 1 else own
     engine = build.build(
         build.Order(
             config.engine, policy, policy.folder, config.rollout.max_context, config.train.seed
@@ -178,6 +183,12 @@ def _prepare(
     probe(learner, forecast, config.rollout.max_context)
     folder.write_config(dump_toml(config), origin)
     return world
+
+
+def assist(config: TrainConfig, parallel: Parallel) -> int:
+    """The part of a rank that does not play: its share of every update."""
+    policy = _policy(config)
+    return follow(_learner(config, policy, _forecast(config, policy), parallel), policy, parallel)
 
 
 def env_maker(name: str, options: Mapping[str, Any]) -> Callable[[], ToolEnv]:
@@ -334,7 +345,9 @@ def _forecast(config: TrainConfig, policy: Policy) -> Forecast:
     )
 
 
-def _learner(config: TrainConfig, policy: Policy, forecast: Forecast) -> Learner:
+def _learner(
+    config: TrainConfig, policy: Policy, forecast: Forecast, parallel: Parallel
+) -> Learner:
     u = config.update
     return Learner(
         policy.model,
@@ -348,6 +361,7 @@ def _learner(config: TrainConfig, policy: Policy, forecast: Forecast) -> Learner
         tokens_per_micro_batch=forecast.cap,
         temperature=config.rollout.temperature,
         checkpointing=u.checkpointing,
+        parallel=parallel,
         observe=forecast.observe,
     )
 

@@ -53,5 +53,7 @@ def output(as_json: bool) -> Iterator[Output]:
         sys.stderr.flush()
         os.dup2(before, 1)
         os.close(before)
+    if out.document is None:  # a process that only helped another
+        return
     text = json.dumps(disk.plain(out.document), indent=2, ensure_ascii=False)
     sys.stdout.write(f"{text}\n")

@@ -36,6 +36,8 @@ def run(words: Sequence[str]) -> int:
             _show_plan(resolved, out)
             return 0
         summary = _train(resolved, args.resume, words)
+        if summary.status == "followed":
+            return 0
         out.document = asdict(summary)
         out.say(_outcome(summary))
     return 130 if summary.status == "stopped" else 0
