@@ -21,9 +21,9 @@ class UpdateReport:
     grad_norm: float | None
     """Length of the gradient before clipping."""
     tokens: int
-    """Forwarded, without padding."""
+    """Of all rows, without padding."""
     tokens_padded: int
-    """Forwarded, with padding."""
+    """That went through the model: padding counts, and a prompt that rows share counts once."""
     trained_tokens: int
     micro_batches: int
     """Forward and backward passes of each rank."""

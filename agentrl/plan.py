@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 Bin = list[int]
 """Rows that share a micro-batch."""
+Prompt = tuple[int, int]
+"""Which prompt a row begins with, and its tokens."""
 Measure = Callable[[Sequence[int]], float]
 """Of the rows of a micro-batch: its tokens, or its seconds on some scale."""
 
@@ -33,6 +35,7 @@ def plan(
     ranks: int = 1,
     packed: bool = True,
     cost: Callable[[int], float] = float,
+    prompts: Sequence[Prompt] = (),
 ) -> tuple[tuple[MicroBatch, ...], ...]:
     """Lay rows in few micro-batches of at most `cap` tokens, shared out evenly over ranks.
 
@@ -45,14 +48,19 @@ def plan(
         ranks: Processes that share the rows; each gets as many micro-batches.
         packed: Rows are laid one after the other; else padded to the longest beside them.
         cost: What a row of this length costs to compute; ranks are balanced by it.
+        prompts: Of each packed row; a micro-batch holds the prompt of several rows once.
 
     Raises:
         ValueError: a row is empty or above the cap.
     """
     _refuse(lengths, cap, ranks)
     order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], row))
-    width = _width(lengths, packed)
-    bins = _first_fit(order, lengths, cap) if packed else _neighbours(order, width, cap)
+    prompts = prompts or [(row, 0) for row in range(len(lengths))]
+    width = _width(lengths, packed, prompts)
+    if packed:
+        bins = _first_fit(_by_prompt(order, lengths, prompts), lengths, cap, prompts)
+    else:
+        bins = _neighbours(order, width, cap)
     if ranks == 1:
         shares = [bins]
     else:
@@ -72,10 +80,17 @@ def _refuse(lengths: Sequence[int], cap: int, ranks: int) -> None:
             raise ValueError(f"row {row} has {length} tokens, above the cap of {cap}.")
 
 
-def _width(lengths: Sequence[int], packed: bool) -> Callable[[Sequence[int]], int]:
-    if packed:
-        return lambda rows: sum(lengths[row] for row in rows)
-    return lambda rows: len(rows) * max((lengths[row] for row in rows), default=0)
+def _width(
+    lengths: Sequence[int], packed: bool, prompts: Sequence[Prompt]
+) -> Callable[[Sequence[int]], int]:
+    if not packed:
+        return lambda rows: len(rows) * max((lengths[row] for row in rows), default=0)
+
+    def width(rows: Sequence[int]) -> int:
+        own = sum(lengths[row] - prompts[row][1] for row in rows)
+        return own + sum(dict(prompts[row] for row in rows).values())
+
+    return width
 
 
 def _load(lengths: Sequence[int], cost: Callable[[int], float], packed: bool) -> Measure:
@@ -85,19 +100,38 @@ def _load(lengths: Sequence[int], cost: Callable[[int], float], packed: bool) ->
     return lambda rows: len(rows) * max((each[row] for row in rows), default=0.0)
 
 
-def _first_fit(order: Sequence[int], lengths: Sequence[int], cap: int) -> list[Bin]:
-    """Each row, longest first, goes to the first micro-batch that has room."""
+def _by_prompt(
+    order: Sequence[int], lengths: Sequence[int], prompts: Sequence[Prompt]
+) -> list[int]:
+    """Rows of one prompt after each other, those that need most together first."""
+    need: dict[int, int] = {}
+    for row in order:
+        which, tokens = prompts[row]
+        need[which] = need.get(which, tokens) + lengths[row] - tokens
+    return sorted(order, key=lambda row: (-need[prompts[row][0]], prompts[row][0]))
+
+
+def _first_fit(
+    queue: Sequence[int], lengths: Sequence[int], cap: int, prompts: Sequence[Prompt]
+) -> list[Bin]:
+    """Each row goes to the first micro-batch that has room, and its prompt if one has."""
     bins: list[Bin] = []
     room: list[int] = []
-    for row in order:
-        length = lengths[row]
-        at = next((i for i, free in enumerate(room) if free >= length), None)
-        if at is None:
+    held: list[set[int]] = []
+    for row in queue:
+        which, prompt = prompts[row]
+        needs = [lengths[row] - prompt * (which in own) for own in held]
+        at = min(
+            (i for i, n in enumerate(needs) if n <= room[i]), key=needs.__getitem__, default=-1
+        )
+        if at < 0:
             bins.append([row])
-            room.append(cap - length)
+            room.append(cap - lengths[row])
+            held.append({which})
         else:
             bins[at].append(row)
-            room[at] -= length
+            room[at] -= needs[at]
+            held[at].add(which)
     return bins
 
 

@@ -22,8 +22,8 @@ from torch.optim import Optimizer
 
 from agentrl.errors import RunError, UsageError, suggestion
 from agentrl.figures import UpdateReport, added, figures
-from agentrl.head import score, verify
-from agentrl.layout import lay_out
+from agentrl.head import TokenScores, score, verify
+from agentrl.layout import Rows, lay_out
 from agentrl.loss import LOSSES, clipped_loss
 from agentrl.master import Masters
 from agentrl.meter import Gauge, Meter, Observe, gauge_of
@@ -33,6 +33,7 @@ from agentrl.optimizers import build
 from agentrl.packing import packable
 from agentrl.parallel import SINGLE, Parallel, together
 from agentrl.plan import MicroBatch, plan
+from agentrl.prefix import prompt_tokens, prompts_of, score_shared, sharable, share, sharing
 from agentrl.recompute import MEMORY
 from agentrl.rowwise import by_rows
 from agentrl.sample import Sample
@@ -66,6 +67,8 @@ class _Work:
     rows: Sequence[tuple[Sample, float]]
     """Samples with something to train, each with the weight of its tokens."""
     lengths: tuple[int, ...]
+    prompts: Sequence[tuple[int, int]] = ()
+    """Which prompt a row begins with, and that one's tokens; none where they are not shared."""
 
 
 class Learner:
@@ -86,6 +89,7 @@ class Learner:
         temperature: float = 1.0,
         checkpointing: str = "none",
         packing: bool = True,
+        share_prompts: bool = True,
         parallel: Parallel = SINGLE,
         observe: Observe | None = None,
         gauge: Gauge | None = None,
@@ -106,6 +110,8 @@ class Learner:
             checkpointing: none; layers recomputes activations in backward; offload also keeps
                 what it starts from on the host.
             packing: Lay rows one after the other, where the model computes them as if alone.
+            share_prompts: Compute a prompt once for all its rows in a micro-batch, where the
+                model's rows can be packed and its attention is plain.
             parallel: The other ranks; each is given all samples.
             observe: Told tokens and peak bytes of every micro-batch, where a device tells them.
             gauge: Reads peaks; None takes what the model's device has.
@@ -133,6 +139,8 @@ class Learner:
         self.padded_because = max(refused)
         """Why rows are not packed; "" where they are."""
         self._packed = not self.padded_because
+        apart = together(parallel, partial(sharable, model)) if self._packed else ["padded."]
+        self._shared = share_prompts and not max(apart)
         self._masters = Masters(model)
         self._make(partial(build, optimizer, lr=lr, weight_decay=weight_decay))
         self._move = Move(self._masters, self._optimizer, grad_norm)
@@ -150,7 +158,8 @@ class Learner:
         counts = [sum(s.loss_mask) for s in samples]
         per_token = self._token_weights(counts, [s.weight for s in samples], kept)
         rows = [(s, w) for s, w, n in zip(samples, per_token, counts, strict=True) if n]
-        work = _Work(rows, tuple(len(s.input_ids) for s, _ in rows))
+        lengths = tuple(len(s.input_ids) for s, _ in rows)
+        work = _Work(rows, lengths, prompts_of([s for s, _ in rows]) if self._shared else ())
         self._meter.begin()
         try:
             shares, found, retries = self._until_it_fits(work)
@@ -290,7 +299,9 @@ class Learner:
         def planned() -> Shares:
             ranks = self._parallel.world
             try:
-                return plan(work.lengths, self.cap, ranks=ranks, packed=self._packed)
+                return plan(
+                    work.lengths, self.cap, ranks=ranks, packed=self._packed, prompts=work.prompts
+                )
             except ValueError as error:
                 raise RunError(f"update: {error} {_LONG}") from None
 
@@ -308,7 +319,7 @@ class Learner:
             held.enter_context(self._recomputing())
             if self._packed:
                 # Activations that are recomputed in backward need it there too.
-                held.enter_context(by_rows(self.model))
+                held.enter_context((sharing if self._shared else by_rows)(self.model))
             for batch in shares[self._parallel.rank]:
                 with self._meter.micro_batch(batch.tokens):
                     sums.append(self._backward([work.rows[row] for row in batch.rows]))
@@ -318,7 +329,23 @@ class Learner:
     def _backward(self, rows: Sequence[tuple[Sample, float]]) -> Tensor:
         """One micro-batch; nothing of it is referred to afterwards."""
         samples, weights = zip(*rows, strict=True) if rows else ((), ())
-        laid = lay_out(samples, weights, packed=self._packed).to(self.model.device)
+        laid, found = self._scored(samples, weights)
+        sums = clipped_loss(
+            found.logprobs, laid.behaviour, laid.advantages, laid.weights, **self._clip
+        )
+        sums.loss.backward()
+        scalars = (sums.loss.detach(), found.entropy.sum(), *sums[1:])
+        return torch.stack([value.float() for value in scalars])
+
+    def _scored(
+        self, samples: Sequence[Sample], weights: Sequence[float]
+    ) -> tuple[Rows, TokenScores]:
+        laid = lay_out(samples, weights, packed=self._packed)
+        if self._shared:
+            prompts = [prompt_tokens(s) for s in samples] or [0]
+            shared = share(laid, prompts).to(self.model.device)
+            return shared.rows, score_shared(self.model, shared, temperature=self._temperature)
+        laid = laid.to(self.model.device)
         found = score(
             self.model,
             laid.ids,
@@ -327,12 +354,7 @@ class Learner:
             lengths=laid.lengths,
             temperature=self._temperature,
         )
-        sums = clipped_loss(
-            found.logprobs, laid.behaviour, laid.advantages, laid.weights, **self._clip
-        )
-        sums.loss.backward()
-        scalars = (sums.loss.detach(), found.entropy.sum(), *sums[1:])
-        return torch.stack([value.float() for value in scalars])
+        return laid, found
 
     def _moved(self, shares: Shares, longest: int) -> tuple[float | None, int]:
         """Move the weights; the gradient's length, None where it is not finite, and retries.

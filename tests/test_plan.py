@@ -191,3 +191,30 @@ def test_nonsense_is_refused(lengths: list[int], cap: int, ranks: int) -> None:
 def test_planning_needs_no_torch() -> None:
     code = "import agentrl.plan, sys; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --- prompts that rows share
+
+SIZES = (10, 40, 60, 1, 0)
+ROWS = st.lists(st.tuples(st.integers(0, 4), st.integers(1, 90)), max_size=50)
+
+
+@given(ROWS, st.integers(150, 900), st.integers(1, 4))
+def test_micro_batches_with_prompts_stay_under_the_cap(rows, cap, ranks):
+    prompts = [(which, SIZES[which]) for which, _ in rows]
+    lengths = [SIZES[which] + own for which, own in rows]
+    shares = plan(lengths, cap, ranks=ranks, prompts=prompts)
+    found = sorted(row for share in shares for batch in share for row in batch.rows)
+    assert found == list(range(len(rows)))
+    for batch in (batch for share in shares for batch in share):
+        own = sum(rows[row][1] for row in batch.rows)
+        assert batch.tokens == own + sum(SIZES[which] for which in {rows[r][0] for r in batch.rows})
+        assert batch.tokens <= cap
+
+
+def test_groups_with_long_prompts_need_a_third_of_the_micro_batches():
+    prompts = [(group, 3800) for group in range(8) for _ in range(8)]
+    draw = np.random.default_rng(0)
+    lengths = [3800 + int(n) for n in draw.integers(100, 800, 64)]
+    (apart,), (together,) = plan(lengths, 8192), plan(lengths, 8192, prompts=prompts)
+    assert 3 * len(together) <= len(apart)
