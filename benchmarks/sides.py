@@ -82,10 +82,15 @@ class Switched(Learner):
     every_position = False
     """Score padding, prompts and tools too."""
 
-    def switch(self, *, as_trl: bool, every_position: bool) -> None:
-        """From the next step on."""
+    def switch(
+        self, *, as_trl: bool = False, every_position: bool = False, shared: bool = True
+    ) -> None:
+        """From the next step on; prompts are `shared` where the learner itself would."""
         self.as_trl, self.every_position = as_trl, every_position
         self._packed = not as_trl and not self.padded_because
+        if not hasattr(self, "_can_share"):
+            self._can_share = self._shared
+        self._shared = self._packed and shared and self._can_share
 
     def _planned(self, work: Any) -> tuple[tuple[MicroBatch, ...], ...]:
         if not self.as_trl:

@@ -29,7 +29,7 @@ class Rollouts:
     samples: tuple[Sample, ...]
     rewards: tuple[float, ...]
     prompt: int
-    """Tokens before the first sampled one, the same for every row."""
+    """Tokens before the first sampled one, the same ones in every row."""
 
     @property
     def lengths(self) -> list[int]:
@@ -54,6 +54,8 @@ def rollouts(rng: np.random.Generator, n: int, median: int, vocabulary: int) -> 
     drawn = median * np.exp(SPREAD * rng.standard_normal(n))
     lengths = np.clip(drawn, 5 * prompt // 2, 8 * median).astype(int)
     rows = [_row(rng, int(length), prompt, vocabulary) for length in lengths]
+    task = rows[0].input_ids[:prompt]
+    rows = [replace(row, input_ids=task + row.input_ids[prompt:]) for row in rows]
     rewards = rng.choice([0.0, 0.5, 1.0], n, p=[0.4, 0.2, 0.4]).tolist()
     return Rollouts(_rated(rows, rewards), tuple(rewards), prompt)
 
