@@ -93,8 +93,9 @@ def budgeted(pools: Sequence[Pool], question: Question) -> Choice:
 
 def _problem(pools: Sequence[Pool], question: Question) -> Problem:
     """What limits the groups with contrast."""
-    whole = sum(len(pool) * int(pool.costs.max()) for pool in pools)
-    budget = whole if question.token_budget is None else question.token_budget
+    budget = question.token_budget
+    if budget is None:
+        budget = sum(len(pool) * int(pool.costs.max()) for pool in pools)
     cap = budget if question.cap_tokens is None else min(question.cap_tokens, budget)
     way = WITHIN[question.within]
     steps = way.steps

@@ -78,8 +78,8 @@ class Ladder:
 
     def taken(self, counts: Ints) -> Ints:
         """Positions in the pool of the rows that counts stand for."""
-        within = np.arange(self.steps.size) - np.repeat(self.starts[:-1], self.sizes)
-        return self.places[within < np.repeat(counts, self.sizes)]
+        ends = np.repeat(self.starts[:-1] + counts, self.sizes)
+        return self.places[np.arange(ends.size) < ends]
 
 
 def ladder(pool: Pool, limit: int, scale: float, steps: Steps) -> Ladder:
