@@ -22,7 +22,7 @@ from agentrl.selection.trades import Trades, undominated
 
 
 def best(pool: Pool, quota: Quota, budget: int, scale: float) -> Found:
-    """The longest and the number of rows of largest Q; of those the cheapest."""
+    """The longest and the number of rows of largest Q, and of those tried the cheapest."""
     tops = np.unique(pool.costs[pool.costs <= budget])
     found: list[tuple[float, int, int, int]] = []
     for top in tops.tolist():

@@ -5,7 +5,8 @@ Out   a table of names
 Not   how many are kept: Q decides that, and the budget
 
 The cheapest of equal rewards cost least, and quietly prefer short trajectories. Drawing them
-does not, and keeps less where a budget binds.
+does not where no budget binds. Where one does, random still leans to short ones a little, for
+more rows are kept where the draw was cheap; ht fixes counts and chances before it draws.
 """
 
 from __future__ import annotations
