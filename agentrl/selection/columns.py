@@ -23,7 +23,7 @@ LARGEST = 1e150
 """Beyond this the square of a reward overflows."""
 
 MOST = 2**53
-"""Beyond this a count is no exact float."""
+"""Beyond this a number of tokens, or their total, is no exact float."""
 
 
 def unusable(reward: float | None) -> str:
@@ -103,11 +103,17 @@ def counted(values: list[Any], where: str, usable: Mask) -> Ints:
         counts = np.asarray(array("q", values), dtype=np.int64)
     except (TypeError, OverflowError):
         counts = np.full(1, -1)
-    if counts.min(initial=0) >= 0 and counts.max(initial=0) <= MOST:
+    if counts.min(initial=0) >= 0 and int(counts.max(initial=0)) * counts.size <= MOST:
         return counts
     counts = np.zeros(len(values), dtype=np.int64)
     for row in np.flatnonzero(usable).tolist():
         counts[row] = _count(values[row], f"{where}[{row}]")
+    total = sum(counts.tolist())
+    if total > MOST:
+        raise UsageError(
+            f"{where}: {total} in all are more than 2**53. No sum of so many is exact. "
+            "Count in larger units, such as thousands of tokens."
+        )
     return counts
 
 
