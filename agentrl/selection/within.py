@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from agentrl.selection.ladder import Steps, by_cost, by_draw
 from agentrl.selection.rules import Order, cheapest, drawn
-from agentrl.selection.sampling import Size, drawing, far, far_short, short
+from agentrl.selection.sampling import Size, far, far_short, short
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Way:
     orders: tuple[Order, ...]
     """Where no budget binds; a later one is for where a budget refuses those before."""
     steps: Steps
-    """Where a budget binds."""
+    """Where a budget binds and no chances are known."""
     size: Size | None = None
     """What a row's chance is proportional to, where weights undo the chances."""
     unbiased: Size | None = None
@@ -36,5 +36,5 @@ WITHIN: dict[str, Way] = {
     "auto": Way((drawn, cheapest), by_cost, unbiased=far),
     "random": Way((drawn,), by_draw, unbiased=far),
     "cheapest": Way((cheapest,), by_cost),
-    "ht": Way((drawn,), drawing(short), short, far_short),
+    "ht": Way((drawn,), by_cost, short, far_short),
 }
