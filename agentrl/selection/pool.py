@@ -95,8 +95,10 @@ def read(
     for row in excluded:
         if marked[row]:
             excluded[row] = unusable(None if given[row] is None else float(values[row]))
+    # Costs first: where they were made of tokens, how is what was wrong.
+    own = None if costs is None else counted(column(costs, "costs", size), "costs", usable)
     lengths = counted(forwarded, "tokens", usable)
-    prices = lengths if costs is None else counted(column(costs, "costs", size), "costs", usable)
+    prices = lengths if own is None else own
     labels, codes = labelled(groups, size)
     keys = [prices, values] if costs is None else [lengths, prices, values]
     order = np.lexsort((*keys, codes) if len(labels) > 1 else keys)
