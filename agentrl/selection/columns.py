@@ -136,14 +136,22 @@ def labelled(groups: Iterable[Hashable] | None, size: int) -> tuple[list[Hashabl
     """Different labels in order of first appearance, and which one each row has."""
     if groups is None:
         return [0] * min(size, 1), np.zeros(size, dtype=np.int64)
-    places: dict[Hashable, int] = {}
-    codes = []
-    for row, label in enumerate(column(groups, "groups", size)):
+    labels = column(groups, "groups", size)
+    try:
+        places = {label: place for place, label in enumerate(dict.fromkeys(labels))}
+    except TypeError:
+        raise UsageError(_unhashable(labels)) from None
+    return list(places), np.fromiter(map(places.__getitem__, labels), np.int64, size)
+
+
+def _unhashable(labels: list[Any]) -> str:
+    """Which label cannot be one."""
+    for row, label in enumerate(labels):
         try:
-            codes.append(places.setdefault(label, len(places)))
+            hash(label)
         except TypeError:
-            raise UsageError(
+            return (
                 f"groups[{row}]: {reprlib.repr(label)} cannot be a label. "
                 "Give a text, a number or a tuple."
-            ) from None
-    return list(places), np.array(codes, dtype=np.int64)
+            )
+    return "groups: a label cannot be told apart from others."
