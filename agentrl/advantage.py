@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from agentrl.errors import UsageError, suggestion
+from agentrl.selection.columns import listed, number, unusable
 from agentrl.selection.objective import is_flat
-from agentrl.selection.pool import listed, number, unusable
 
 SOFTENER = 1e-4
 """Added to the standard deviation, as the paper does."""

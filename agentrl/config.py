@@ -183,12 +183,13 @@ class SelectSection(Section):
         return Question(
             rule=self.rule,
             within=self.within,
-            m=min(self.m, self.cap or self.m),
+            m=self.m,
             token_budget=budget or None,
             floor=self.floor,
             floor_tokens=self.floor_tokens,
             cap_tokens=self.cap_tokens or None,
             unbiased=self.unbiased,
+            cap=self.cap or None,
         )
 
 

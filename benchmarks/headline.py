@@ -1,4 +1,4 @@
-"""Does down-sampling pay? Six ways of training at equal wall time, interleaved.
+"""Does down-sampling pay? Seven ways of training at equal wall time, interleaved.
 
     python benchmarks/headline.py [--seeds 0 1 2] [--seconds 48] [--slice 6]
 
@@ -28,6 +28,8 @@ from agentrl.training import STEP_PHASES, Clock, as_played, step
 from agentrl.world import World, prepare
 
 N, M = 32, 8
+BUDGET = 2048
+"""Tokens of a step; half of what PODS(n,m) keeps here."""
 WHOLE = {"select": {"n": N, "m": N, "rule": "all"}}
 ARMS: Mapping[str, Mapping[str, Any]] = {
     "GRPO(n,n)": WHOLE,
@@ -35,7 +37,10 @@ ARMS: Mapping[str, Mapping[str, Any]] = {
     "GRPO(m,m)": {"select": {"n": M, "m": M, "rule": "all"}},
     "random m of n": {"select": {"n": N, "m": M, "rule": "random"}},
     "PODS(n,m)": {"select": {"n": N, "m": M}},
-    "PODS, token budget": {"select": {"n": N, "m": M, "token_budget": 2048}},
+    "PODS, token budget": {"select": {"n": N, "m": M, "token_budget": BUDGET}},
+    "the same, within ht": {
+        "select": {"n": N, "m": M, "token_budget": BUDGET, "within": "ht"},
+    },
 }
 PEER = "GRPO(n,n)"
 

@@ -62,7 +62,8 @@ def many_groups(seed: int, family: str, share: float, m: int = 32) -> Rows:
 
 def report_of(rows: Rows, **options: Any) -> Report:
     """What `select` says of the rows."""
-    asked = {"m": rows.m, "token_budget": rows.budget, "groups": rows.groups, **options}
+    groups = rows.groups if rows.groups[-1] else None
+    asked = {"m": rows.m, "token_budget": rows.budget, "groups": groups, **options}
     return select(rows.rewards, rows.tokens, **asked).report
 
 

@@ -10,6 +10,7 @@ from agentrl.selection import batch, bidder, select
 from agentrl.selection.found import Quota
 from agentrl.selection.ladder import by_cost, ladder, scale_of
 from agentrl.selection.pool import read
+from agentrl.selection.rules import RULES
 from agentrl.selection.trades import trades
 from tests.brute import best
 
@@ -177,6 +178,54 @@ def test_a_permuted_batch_keeps_the_same_rows_up_to_equal_ones(data, m, budget, 
     # Of groups with equal content any may be the one that gets more.
     assert contents(rows, one) == contents(mixed, two)
     assert one.report.price == pytest.approx(two.report.price)
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from("abc"),
+        st.sampled_from([0.0, 0.5, 1.0, None]),
+        st.integers(0, 4),
+        st.integers(1, 3),
+    ),
+    min_size=1,
+    max_size=16,
+)
+WAYS = [
+    {"rule": rule, "within": within, **limits}
+    for rule in RULES
+    for within in ("auto", "random", "cheapest")
+    for limits in ({}, {"padded": True})
+    if rule != "first"
+]
+WAYS += [{"within": "ht"}, {"unbiased": True}, {"unbiased": True, "within": "ht"}]
+WAYS += [{"floor": 2, "within": within} for within in ("auto", "random", "cheapest", "ht")]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: " ".join(map(str, way.values())))
+@settings(max_examples=40)
+@given(data=st.data(), rows=ROWS, m=st.integers(2, 6), seed=st.integers(0, 3))
+def test_rows_and_groups_in_another_order_keep_the_same_content(way, data, rows, m, seed):
+    options = {"m": m, "seed": seed, **way}
+    options["token_budget"] = data.draw(st.one_of(st.none(), st.integers(1, 40)))
+    options["cap"] = data.draw(st.sampled_from([None, 2, 3]))
+    options["cap_tokens"] = data.draw(st.sampled_from([None, None, 9]))
+    kinds = []
+    for some in (rows, data.draw(st.permutations(rows))):
+        labels, rewards, tokens, costs = zip(*some, strict=True)
+        done = select(rewards, tokens, groups=labels, costs=costs, **options)
+        weighed = dict(zip(done.indices, done.weights, strict=True))
+        kinds.append(
+            Counter(
+                (
+                    tuple(
+                        sorted(row[1:] for row in some if row[0] == label and row[1] is not None)
+                    ),
+                    tuple(sorted((*some[i][1:], round(weighed[i], 9)) for i in group.kept)),
+                )
+                for label, group in done.report.groups.items()
+            )
+        )
+    assert kinds[0] == kinds[1]
 
 
 # --- one price

@@ -15,7 +15,7 @@ from agentrl.selection.ladder import by_cost, ladder, scale_of
 from agentrl.selection.pool import read
 from agentrl.selection.rules import RULES
 from agentrl.selection.truncation import judged
-from tests.brute import best, frontier
+from tests.brute import best, frontier, priced
 
 REWARDS = {
     "binary": lambda draw, n: [float(draw.random() < 0.5) for _ in range(n)],
@@ -174,9 +174,7 @@ def test_a_permuted_input_keeps_the_same_rows_up_to_equal_ones(data, rows, m, bu
     assert one.q_kept == pytest.approx(two.q_kept)
     assert one.tokens_kept == two.tokens_kept
     assert (one.method, one.price) == (two.method, pytest.approx(two.price))
-    # Without a binding budget two ends of equal Q and equal tokens are settled by row.
-    if within != "cheapest" or one.method != "unbudgeted optimum fits":
-        assert one_rows == two_rows
+    assert one_rows == two_rows
 
 
 @given(ROWS, st.integers(2, 6), st.integers(1, 120), st.sampled_from(["auto", "random", "ht"]))
@@ -340,6 +338,82 @@ def test_cap_bounds_rows_and_cap_tokens_bounds_tokens():
     assert done.report.price == 0.0
 
 
+def test_the_reason_speaks_of_what_did_not_fit():
+    done = select([0, 1], [3, 1], m=2, token_budget=4, padded=True)
+    assert done.report.groups[0].dropped == "no two different rewards fit 4 tokens"
+    done = select([0, 1, 0], [5, 5, 5], m=1, floor=1, token_budget=3)
+    assert done.report.groups[0].dropped == "m is 1: one row alone has no contrast"
+    done = select([0, 1, 0, 1], [3, 9, 3, 9], m=2, groups="aabb", token_budget=11)
+    assert done.report.groups["a"].dropped == "no two different rewards fit 11 tokens"
+
+
+@pytest.mark.parametrize(
+    ("within", "padded"),
+    [
+        ("auto", False),
+        ("auto", True),
+        ("cheapest", False),
+        ("random", False),
+        ("random", True),
+        ("ht", False),
+    ],
+)
+def test_where_only_rewards_fit_that_differ_by_rounding_nothing_is_kept_or_was_possible(
+    within, padded
+):
+    rewards = [0.300000000000005, 0.300000000000004, 0.300000000000003]
+    options = {"m": 2, "within": within, "padded": padded, "token_budget": 2 if padded else 1}
+    report = select(rewards, [1, 0, 1 + padded], **options).report
+    assert report.kept == 0
+    assert (report.upper_bound, report.gap, report.price) == (0.0, 0.0, 0.0)
+    why = report.groups[0].dropped
+    assert why.startswith("no two rewards that differ by more than rounding fit")
+    floored = select(rewards, [1, 0, 1 + padded], floor=2, **options).report.groups[0].dropped
+    assert floored == f"floor of 2 rows dropped: it does not fit; {why}"
+
+
+def test_groups_of_which_only_rounding_fits_leave_the_others_their_tokens():
+    rewards = [0.300000000000005, 0.300000000000004, 0.300000000000003, 0.0, 0.0, 1.0]
+    report = select(rewards, [1, 0, 1, 1, 1, 1], m=3, groups="aaabbb", token_budget=1).report
+    assert report.groups["a"].dropped.startswith("no two rewards that differ by more than rounding")
+    assert report.kept == 0
+    report = select(rewards, [2, 0, 2, 1, 1, 1], m=3, groups="aaabbb", token_budget=3).report
+    assert report.groups["b"].kept == (3, 4, 5)
+    assert report.gap == 0.0
+
+
+def test_rows_that_fit_only_alone_do_not_coarsen_the_numbers_of_the_rest():
+    rewards = [307050193.8135397, -592360270.4690964, 1000000000.000003, 999999999.9999411]
+    costs = [81, 81, 35, 25]
+    report = select(rewards, costs, m=3, token_budget=81).report
+    assert report.groups[0].kept == (2, 3)
+    assert report.gap == 0.0
+    assert report.upper_bound == pytest.approx(float(np.diff(rewards[2:])[0]) ** 2 / 2, rel=1e-12)
+    near = select([0.3, 0.30000001, 1e149], [1, 1, 9], m=2, token_budget=2, padded=True).report
+    assert (near.kept, near.gap) == (2, 0.0)
+
+
+def test_groups_that_cannot_be_afforded_do_not_hide_those_that_can():
+    rewards, tokens = [0.3, 0.3000000000001, 0, 1e149], [1, 1, 9, 9]
+    report = select(rewards, tokens, m=2, groups=[0, 0, 1, 1], token_budget=2).report
+    assert report.groups[0].kept == (0, 1)
+    assert report.groups[1].dropped == "no two different rewards fit 2 tokens"
+
+
+@settings(max_examples=200)
+@given(ROWS, st.integers(2, 9), st.integers(1, 150))
+@example([(0.0, 1), (1.0, 1), (0.5, 9), (1.0, 9)], 4, 8)
+def test_the_padded_price_is_the_most_q_a_token_of_any_dearer_choice(rows, m, budget):
+    rewards, costs = [r for r, _ in rows], [c for _, c in rows]
+    report = select(rewards, costs, m=m, token_budget=budget, padded=True).report
+    if report.method != "padded: exact":
+        return
+    size, cost, worth = priced(rewards, costs, padded=True)
+    dearer = (size <= m) & (cost > report.cost_kept)
+    rates = (worth - report.q_kept)[dearer] / (cost - report.cost_kept)[dearer]
+    assert report.price == pytest.approx(max(rates.max(initial=0.0), 0.0), abs=1e-9)
+
+
 # --- other rules
 
 
@@ -360,7 +434,8 @@ def test_rules_pass_over_what_does_not_fit():
         rule: select(rewards, tokens, m=3, token_budget=30, rule=rule).indices for rule in RULES
     }
     assert kept["first"] == (0, 2, 3)
-    assert kept["all"] == (0, 2, 3)
+    assert len(kept["all"]) == 3
+    assert 1 not in kept["all"]
     assert kept["max_reward"] == (2, 3, 4)
     assert kept["percentile"] == (0, 2)
     assert len(kept["random"]) == 3

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from agentrl.config import SelectSection
 from agentrl.errors import UsageError
 from agentrl.selection import Selection, select
 from agentrl.selection.objective import is_flat, q, spread
@@ -254,13 +255,25 @@ def test_a_permuted_input_keeps_the_same_rows_up_to_equal_ones(data, rule, withi
     (one, one_report), (two, two_report) = kept(rows), kept(mixed)
     contents = [sorted(r[1:] for r in rows if r[0] == g and r[1] is not None) for g in "ab"]
     # Which of two groups with equal content came first cannot be told from content.
-    if contents[0] != contents[1] and (within, rule) != ("cheapest", "max_variance"):
+    if contents[0] != contents[1]:
         assert one == two
-    # There two ends of equal Q and equal tokens are settled by row.
     if within == "cheapest" and rule != "random":
         assert one_report.tokens_kept == two_report.tokens_kept
     assert one_report.q_kept == pytest.approx(two_report.q_kept)
     assert one_report.tokens_all == two_report.tokens_all
+
+
+@pytest.mark.parametrize("within", ["auto", "cheapest"])
+def test_between_two_ends_of_equal_q_and_cost_content_decides_and_not_the_row(within):
+    for rewards in itertools.permutations([0.0, 1.0, 1.0, 0.0]):
+        assert chosen(pick(rewards, 3, within="cheapest"), rewards) == [0.0, 0.0, 1.0]
+    rows = [(0.0, 2), (1.0, 2), (1.0, 2), (0.0, 2), (0.0, 9)]
+    kept = set()
+    for mixed in itertools.permutations(rows):
+        rewards, tokens = zip(*mixed, strict=True)
+        done = select(rewards, tokens, m=3, token_budget=6, seed=2, within=within)
+        kept.add(tuple(chosen(done, rewards)))
+    assert len(kept) == 1
 
 
 def test_a_group_draws_the_same_alone_and_beside_others():
@@ -405,6 +418,19 @@ def test_baseline_rules_keep_what_their_names_say():
     assert len(pick(rewards, 2, rule="random").indices) == 2
 
 
+def test_rule_all_knows_no_m_but_keeps_to_a_cap():
+    rewards = [0.0, 1.0, 0.0, 1.0]
+    assert len(pick(rewards, 1, rule="all").indices) == 4
+    for budget in (None, 3, 40):
+        selection = pick(rewards, 4, rule="all", cap=2, token_budget=budget)
+        assert len(selection.indices) == 2
+        assert selection.report.upper_bound == 0.5
+    section = SelectSection(m=2, cap=3, rule="all")
+    assert (section.question(1).m, section.question(1).most(9)) == (2, 3)
+    assert SelectSection(m=4, cap=3).question(1).most(9) == 3
+    assert SelectSection(m=4).question(1).most(9) == 4
+
+
 def test_first_skips_rows_that_are_out():
     assert pick([None, 0.0, 1.0, 1.0], 2, rule="first").indices == (1, 2)
 
@@ -494,6 +520,18 @@ def test_a_mistake_is_named_with_where_it_is(change, message):
     asked = {"rewards": [0.0, 1.0], "tokens": [1, 1], "m": 2} | change
     with pytest.raises(UsageError, match=message):
         select(asked.pop("rewards"), asked.pop("tokens"), **asked)
+
+
+def test_totals_that_no_float_holds_are_refused():
+    half = 2**52
+    assert select([0.0, 1.0], [half, half], m=2, token_budget=2**54).report.tokens_kept == 2**53
+    with pytest.raises(UsageError, match=r"^tokens: 9007199254740993 in all are more than 2\*\*53"):
+        select([0.0, 1.0], [half, half + 1], m=2)
+    with pytest.raises(UsageError, match=r"^costs: 13510798882111488 in all"):
+        select([0.0, 1.0, 1.0], [1, 1, 1], m=2, costs=[half] * 3)
+    with pytest.raises(UsageError, match=r"^tokens: 9223372036854775808 in all"):
+        select([0, 1] * 512, [2**53] * 1024, m=1024, token_budget=2**54)
+    assert select([0.0, 1.0, None], [half] * 3, m=2).report.tokens_all == 2**53
 
 
 def test_tokens_of_a_row_that_is_out_do_not_matter():

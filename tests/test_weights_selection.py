@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from agentrl.advantage import advantages
 from agentrl.selection import select
-from agentrl.selection.sampling import GRAIN, dearest, ends, hit
+from agentrl.selection.pool import read
+from agentrl.selection.sampling import GRAIN, dearest, drawing, ends, hit
 
 SIZES = st.lists(st.floats(0.01, 10), min_size=1, max_size=10)
 
@@ -77,6 +78,29 @@ def test_no_draw_costs_more_than_the_dearest(rows, data):
     stops = np.unique(np.concatenate(([0.0], line[:-1] % 1.0)))
     spent = [int(costs[hit(line, float(stop))].sum()) for stop in stops]
     assert max(spent) == dearest(line, costs)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.01, 10), st.integers(0, 99)), min_size=1, max_size=9),
+    st.integers(1, 10),
+    st.integers(1, 500),
+)
+def test_steps_for_drawing_are_those_of_the_dearest_draw_as_far_as_a_choice_can_go(
+    rows, most, limit
+):
+    costs = sorted(c for _, c in rows)
+    sizes = np.array([s for s, _ in rows])
+    (pool,), _ = read([1.0] * len(rows), costs, None, None, 0)
+    _, steps = drawing(lambda pool: sizes, most, limit)(
+        pool, np.arange(len(rows)), np.array([0, len(rows)])
+    )
+    spent = 0
+    for count, total in enumerate(np.cumsum(steps).tolist()[:most], start=1):
+        spent = max(spent, dearest(ends(sizes, count), np.array(costs)))
+        assert total == spent
+        if total > limit:
+            break
+    assert all(total > limit for total in np.cumsum(steps).tolist()[count:most] if spent > limit)
 
 
 # --- Horvitz-Thompson within a class
@@ -190,7 +214,23 @@ def test_unbiased_keeps_both_sides_of_every_group_or_says_which_is_missing():
     assert all(len(group.kept) >= 2 for group in report.groups.values())
     report = select(rewards, tokens, groups=groups, m=4, token_budget=300, unbiased=True).report
     assert report.groups["b"].kept == ()
-    assert "floor of 2 rows dropped" in report.groups["b"].dropped
+    assert report.groups["b"].dropped == "a draw from both sides of the mean does not fit"
+    one = select([0, 1, 0, 1, 5], [1, 1, 1, 1, 100], m=4, token_budget=50, unbiased=True).report
+    assert one.groups[0].dropped == "a draw from both sides of the mean does not fit"
+
+
+def test_rows_that_no_budget_allows_have_no_chance_and_the_note_counts_them():
+    rewards, tokens = [0, 0, 1, 1, 1], [1, 1, 1, 1, 100]
+    row = "1 row costs more than 50 tokens and has no chance"
+    options = {"m": 4, "token_budget": 50}
+    report = select(rewards, tokens, unbiased=True, **options).report
+    assert report.groups[0].note == f"{row}: the gradient is that of the others"
+    options["m"] = 2
+    assert select(rewards, tokens, within="ht", **options).report.groups[0].note == row
+    tokens = [1, 60, 1, 1, 100]
+    report = select(rewards, tokens, m=4, cap_tokens=50, unbiased=True).report
+    assert report.groups[0].note.startswith("2 rows cost more than 50 tokens and have no chance:")
+    assert select(rewards, [1] * 5, unbiased=True, **options).report.groups[0].note == ""
 
 
 def test_rows_at_the_mean_have_no_part_in_an_unbiased_choice():
@@ -228,3 +268,16 @@ def test_where_no_drawn_rows_fit_the_cheapest_are_taken():
         done = select(rewards, tokens, m=4, token_budget=45, within="ht", seed=seed)
         assert done.indices == (0, 6)
         assert done.weights == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("within", ["ht", "random"])
+def test_where_the_cheapest_are_taken_for_drawn_rows_every_group_says_so(within):
+    note = "drawn rows may not fit: the cheapest were kept, weights 1"
+    options = {"m": 2, "token_budget": 100, "within": within, "seed": 3}
+    done = select([0, 0, 1, 1], [1, 100, 1, 100], **options)
+    assert (done.indices, done.weights) == ((0, 2), (1.0, 1.0))
+    assert done.report.groups[0].note == note
+    assert select([0, 0, 1, 1], [1, 2, 1, 2], **options).report.groups[0].note == ""
+    options["within"] = "ht"
+    twice = select([0, 0, 1, 1] * 2, [1, 100, 1, 100] * 2, groups="aaaabbbb", **options).report
+    assert [group.note for group in twice.groups.values()] == [note, note]

@@ -49,7 +49,7 @@ def select(
     Args:
         rewards: One a row; None where there is no score.
         tokens: Tokens forwarded to train on the row: prompt and observations included.
-        m: Most rows to keep of each group.
+        m: Most rows to keep of each group; rule all knows none.
         token_budget: Most tokens to keep of all groups together.
         groups: A hashable label a row; without labels all rows are one group, called 0.
         valid: Whether a row's reward may be compared with its group's.
@@ -60,7 +60,7 @@ def select(
         seed: Seed of everything that is drawn.
         floor: Fewest rows to keep of a group with contrast, different rewards among them.
             A floor that does not fit is dropped, and its group's note says so.
-        cap: Most rows to keep of a group, where that is less than m.
+        cap: Most rows to keep of a group, where that is less than m; rule all keeps to it too.
         floor_tokens: A group with contrast keeps at least the Q that so many tokens of
             its own would bring it.
         cap_tokens: Most tokens to keep of a group.

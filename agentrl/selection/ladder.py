@@ -1,6 +1,6 @@
 """Ladder: a group's choices as how many rows of each reward, and what they cost.
 
-In    a pool, the most that one row may cost, and the order in which equal rewards are taken
+In    a pool, which of its rows can be afforded, and the order in which equal rewards are taken
 Out   levels (different rewards, ascending) and steps (the rows of a level, next one first)
 Not   a choice: solvers return one count a level, and `taken` says which rows those are
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agentrl.selection.objective import Floats, Ints
+from agentrl.selection.objective import Floats, Ints, Mask
 from agentrl.selection.pool import Pool
 
 Steps = Callable[[Pool, Ints, Ints], tuple[Ints, Ints]]
@@ -78,13 +78,39 @@ class Ladder:
 
     def taken(self, counts: Ints) -> Ints:
         """Positions in the pool of the rows that counts stand for."""
-        within = np.arange(self.steps.size) - np.repeat(self.starts[:-1], self.sizes)
-        return self.places[within < np.repeat(counts, self.sizes)]
+        ends = np.repeat(self.starts[:-1] + counts, self.sizes)
+        return self.places[np.arange(ends.size) < ends]
+
+
+def partnered(pool: Pool, limit: int) -> Ints:
+    """Positions of the rows that fit together with a row of another reward.
+
+    Other rows are in no choice with contrast, and rewards far out among them would only
+    coarsen the numbers of the rest.
+    """
+    costs, rewards = pool.costs, pool.rewards
+    if 2 * int(costs.max(initial=0)) <= limit:
+        return np.arange(costs.size)
+    edges = np.ones(costs.size + 1, dtype=np.bool_)
+    edges[1:-1] = rewards[1:] != rewards[:-1]
+    starts = edges.nonzero()[0]
+    first = costs[starts[:-1]]
+    # The cheapest row is everyone's partner but that of its own level.
+    own = int(first.argmin())
+    fits: Mask = costs <= limit - int(first[own])
+    first[own] = limit + 1
+    begin, end = int(starts[own]), int(starts[own + 1])
+    fits[begin:end] = costs[begin:end] <= limit - int(first.min())
+    return fits.nonzero()[0]
 
 
 def ladder(pool: Pool, limit: int, scale: float, steps: Steps) -> Ladder:
-    """The levels of a pool's rows that cost no more than the limit."""
-    places = np.flatnonzero(pool.costs <= limit)
+    """The levels of a pool's rows that can have contrast within the limit."""
+    return laid(pool, partnered(pool, limit), scale, steps)
+
+
+def laid(pool: Pool, places: Ints, scale: float, steps: Steps) -> Ladder:
+    """The levels of some rows, ascending positions."""
     rewards = pool.rewards[places]
     edges = np.ones(places.size + 1, dtype=np.bool_)
     edges[1:-1] = rewards[1:] != rewards[:-1]
@@ -99,7 +125,12 @@ def ladder(pool: Pool, limit: int, scale: float, steps: Steps) -> Ladder:
 
 def scale_of(pools: Sequence[Pool]) -> float:
     """A power of two near the widest range: numbers stay near 1 and nothing is rounded."""
-    width = max((float(pool.rewards[-1] - pool.rewards[0]) for pool in pools), default=1.0)
+    return scaled([float(pool.rewards[-1] - pool.rewards[0]) for pool in pools])
+
+
+def scaled(widths: Sequence[float]) -> float:
+    """The same of ranges."""
+    width = max(widths, default=1.0)
     return 2.0 ** math.ceil(math.log2(width)) if width > 0 else 1.0
 
 

@@ -20,12 +20,19 @@ from agentrl.selection.pool import Pool
 from agentrl.selection.ranking import cuts, nested
 from agentrl.selection.trades import Trades, undominated
 
+CELLS = 1_000_000
+"""Rows, for each longest one, that are looked at side by side."""
+
+
+def affordable(pool: Pool, budget: int) -> Ints:
+    """Positions of the rows that fit twice: one alone has no contrast."""
+    return np.flatnonzero(2 * pool.costs <= budget)
+
 
 def best(pool: Pool, quota: Quota, budget: int, scale: float) -> Found:
-    """The longest and the number of rows of largest Q; of those the cheapest."""
-    tops = np.unique(pool.costs[pool.costs <= budget])
+    """The longest and the number of rows of largest Q, and of those tried the cheapest."""
     found: list[tuple[float, int, int, int]] = []
-    for top in tops.tolist():
+    for top in np.unique(pool.costs[affordable(pool, budget)]).tolist():
         values = _values(pool, top, scale)
         rows = min(quota.most, values.size, budget // top if top else values.size)
         if rows >= max(quota.least, 2):
@@ -34,23 +41,20 @@ def best(pool: Pool, quota: Quota, budget: int, scale: float) -> Found:
     if high <= 0:
         return Found(np.zeros(2, dtype=np.int64), 0.0, 0.0, 0.0, "nothing fits")
     ties = [one for one in found if one[0] >= high * (1 - TIE)]
-    worth, _, top, rows = min(ties, key=lambda one: one[1])
-    values = _values(pool, top, scale)
-    more = cuts(values, rows + 1)[1] if rows < min(quota.most, values.size) else worth
-    price = max(0.0, more - worth) / max(top, 1)
+    worth, cost, top, rows = min(ties, key=lambda one: one[1])
+    price = _rate(pool, quota.most, worth, cost, scale)
     return Found(np.array([top, rows]), worth, worth, price, "padded: exact")
 
 
 def trades(pool: Pool, quota: Quota, budget: int, scale: float) -> Trades:
     """Every trade within the budget, and none at all where nothing must be kept."""
-    rows: list[tuple[int, float, int, int]] = [(0, 0.0, 0, 0)]
-    rewards = (pool.rewards - pool.rewards[(len(pool) - 1) // 2]) / scale
-    for top in np.unique(pool.costs[pool.costs <= budget]).tolist():
-        order = np.flatnonzero(pool.costs <= top).tolist()
-        most = min(quota.most, budget // top if top else quota.most)
-        for size, worth in _grown(rewards, list(islice(nested(rewards, order), most))):
-            rows.append((size * top, worth, top, size))
-    cost, worths, tops, sizes = (np.array(column) for column in zip(*rows, strict=True))
+    tops = np.unique(pool.costs[affordable(pool, budget)])
+    worth = _table(pool, tops, quota.most, scale)
+    top, size = (one.ravel() for one in np.meshgrid(tops, _counts(worth), indexing="ij"))
+    fits = np.flatnonzero((size > 1) & (worth.ravel() >= 0) & (top * size <= budget))
+    nothing = np.zeros(1, dtype=np.int64)
+    tops, sizes = (np.concatenate((nothing, one[fits])) for one in (top, size))
+    cost, worths = tops * sizes, np.concatenate((np.zeros(1), worth.ravel()[fits]))
     keep = undominated(cost, worths)
     if quota.least:
         allowed = np.flatnonzero((sizes >= quota.least) & (worths > 0))
@@ -65,19 +69,51 @@ def taken(pool: Pool, choice: Ints, order: Ints) -> list[int]:
     return list(islice(nested(pool.rewards, order[pool.costs[order] <= top]), rows))
 
 
+def _rate(pool: Pool, most: int, worth: float, cost: int, scale: float) -> float:
+    """The most Q a token that a dearer choice would bring, whatever fits."""
+    tops = np.unique(pool.costs)
+    # Rows that no budget allows may lie farther out than the scale can hold.
+    with np.errstate(over="ignore", invalid="ignore"):
+        table = _table(pool, tops, most, scale)
+        extra = tops[:, None] * _counts(table) - cost
+        rates = (table - worth) / np.maximum(extra, 1)
+    return float(rates[(table >= 0) & (extra > 0) & np.isfinite(rates)].max(initial=0.0))
+
+
+def _counts(table: Floats) -> Ints:
+    """Rows of each column of a table."""
+    return np.arange(1, table.shape[1] + 1)
+
+
+def _table(pool: Pool, tops: Ints, most: int, scale: float) -> Floats:
+    """Q of the best 1, 2, ... rows no longer than each of some; -1 where there are fewer."""
+    most = min(most, len(pool))
+    parts = np.array_split(tops, max(1, tops.size * len(pool) // CELLS))
+    return np.concatenate([_grown(pool, some, most, scale) for some in parts])
+
+
+def _grown(pool: Pool, tops: Ints, most: int, scale: float) -> Floats:
+    """The same, grown from both ends for all of them side by side."""
+    allowed = pool.costs <= tops[:, None]
+    sizes, rows = np.count_nonzero(allowed, axis=1), np.arange(tops.size)
+    values = pool.rewards[np.argsort(~allowed, axis=1, kind="stable")]
+    values = (values - values[rows, (sizes - 1) // 2][:, None]) / scale
+    low, high = np.zeros(tops.size, dtype=np.int64), sizes - 1
+    mean, worth = np.zeros(tops.size), np.zeros(tops.size)
+    table = np.full((tops.size, most), -1.0)
+    for size in range(most):
+        below, above = values[rows, np.minimum(low, high)], values[rows, high]
+        upper = above - mean > mean - below
+        away = np.where(upper, above, below) - mean
+        worth = worth + size / (size + 1) * np.square(away)
+        mean = mean + away / (size + 1)
+        table[:, size] = np.where(size < sizes, worth, -1.0)
+        low, high = np.where(upper, low, low + 1), np.maximum(np.where(upper, high - 1, high), 0)
+    return table
+
+
 def _values(pool: Pool, top: int, scale: float) -> Floats:
     """Rewards of the rows that are no longer, less a middle one's."""
     rewards = pool.rewards[pool.costs <= top]
     values: Floats = (rewards - rewards[(rewards.size - 1) // 2]) / scale
     return values
-
-
-def _grown(rewards: Floats, places: list[int]) -> list[tuple[int, float]]:
-    """Rows and Q after each row that is added, from the second on."""
-    mean, worth, steps = 0.0, 0.0, []
-    for size, value in enumerate(rewards[places].tolist()):
-        away = value - mean
-        worth += size / (size + 1) * away * away
-        mean += away / (size + 1)
-        steps.append((size + 1, worth))
-    return steps[1:]

@@ -28,7 +28,7 @@ class Question:
     rule: str
     within: str
     m: int
-    """Most rows to keep of each group."""
+    """Most rows to keep of each group; rule all knows none."""
     token_budget: int | None = None
     """Most tokens to keep of all groups together; None for no limit."""
     floor: int = 0
@@ -41,6 +41,13 @@ class Question:
     """Whether each of a group's kept rows costs as much as the longest."""
     unbiased: bool = False
     """Whether every row has a chance, and weights undo it."""
+    cap: int | None = None
+    """Most rows to keep of each group, whatever the rule; None for no limit but m."""
+
+    def most(self, size: int) -> int:
+        """Rows that may be kept of a group of so many; more than it has where nothing limits."""
+        rows = size if self.rule == "all" else self.m
+        return rows if self.cap is None else min(rows, self.cap)
 
     @property
     def limited(self) -> bool:
@@ -90,17 +97,17 @@ def asked(
     unbiased: bool,
 ) -> Question:
     """The question that arguments of `select` ask."""
-    most = whole(m, "m", 1)
     question = Question(
         rule=rule,
         within=within,
-        m=most if cap is None else min(most, whole(cap, "cap", 1)),
+        m=whole(m, "m", 1),
         token_budget=None if token_budget is None else whole(token_budget, "token_budget", 1),
         floor=whole(floor, "floor", 0),
         floor_tokens=whole(floor_tokens, "floor_tokens", 0),
         cap_tokens=None if cap_tokens is None else whole(cap_tokens, "cap_tokens", 1),
         padded=padded,
         unbiased=unbiased,
+        cap=None if cap is None else whole(cap, "cap", 1),
     )
     check(question)
     return question
@@ -110,7 +117,7 @@ def check(question: Question) -> None:
     """Refuse names that are not known and what cannot be done together."""
     _known(question.rule, "rule", RULES)
     _known(question.within, "within", WITHIN)
-    most, tokens = question.m, question.cap_tokens
+    most, tokens = question.most(question.m), question.cap_tokens
     if question.floor > most:
         raise UsageError(f"floor: {question.floor} rows are more than the {most} that may be kept.")
     if tokens is not None and question.floor_tokens > tokens:

@@ -13,7 +13,7 @@ import numpy as np
 
 from agentrl.selection import padded
 from agentrl.selection.ladder import Ladder
-from agentrl.selection.objective import Floats, Ints, is_flat
+from agentrl.selection.objective import Floats, Ints, ascending_is_flat
 from agentrl.selection.pool import Pool
 from agentrl.selection.question import Question
 from agentrl.selection.rules import cheapest
@@ -30,9 +30,14 @@ def taken(pool: Pool, offer: Ladder, choice: Ints, question: Question) -> Rows:
         positions = np.array(padded.taken(pool, choice, order), dtype=np.int64)
     else:
         positions = offer.taken(choice)
-    if is_flat(pool.rewards[positions]):
-        positions = positions[:0]
     return positions, np.ones(positions.size)
+
+
+def contrast(pool: Pool, rows: Rows) -> Rows:
+    """These rows, or none where their rewards differ by rounding only."""
+    kept, weights = rows
+    # Positions ascend with rewards.
+    return (kept[:0], weights[:0]) if ascending_is_flat(pool.rewards[np.sort(kept)]) else rows
 
 
 def drawn(pool: Pool, offer: Ladder, counts: Ints, size: Size) -> Rows:

@@ -57,7 +57,8 @@ class Report:
     q_all: float
     """Q of all usable rows, summed over groups."""
     upper_bound: float
-    """No choice under the same m and budget has a larger Q; q_kept where that is the largest."""
+    """No choice under the same m, budget, floors and caps has a larger Q; q_kept where that is
+    the largest."""
     gap: float
     """Share of the bound that was not reached: 1 - q_kept / upper_bound."""
     price: float

@@ -97,15 +97,16 @@ def pair(offer: Ladder, budget: int) -> Ints | None:
 
 def rate(offer: Ladder, counts: Ints, quota: Quota) -> float:
     """The most Q a token that one row more or one swap would bring, whatever fits."""
-    draft = Draft.of(offer, counts)
-    into, costs = draft.growing()
-    if draft.size < quota.most:
-        rise = draft.size / (draft.size + 1) * np.square(draft.away(into))
-        rates = rise / np.maximum(costs, 1)
+    size, ends = int(counts.sum()), offer.starts[:-1] + counts
+    away = offer.values - float(counts @ offer.values) / max(size, 1)
+    into = np.flatnonzero(counts < offer.sizes)
+    x, costs = away[into], offer.steps[ends[into]]
+    if size < quota.most:
+        rates = size / (size + 1) * np.square(x) / np.maximum(costs, 1)
     else:
-        out, saved = draft.shrinking()
-        rise, extra = _rise(draft, out, into), costs - saved[:, None]
-        rates = rise[extra > 0] / extra[extra > 0]
+        out = np.flatnonzero(counts)
+        y, extra = away[out][:, None], costs - offer.steps[ends[out] - 1][:, None]
+        rates = (_rise(x, y, size) / np.maximum(extra, 1))[extra > 0]
     return float(rates.max(initial=0.0))
 
 
@@ -148,7 +149,7 @@ def _swap(draft: Draft, budget: int, price: float) -> bool:
     into, costs = draft.growing()
     out, saved = _nearest(out, saved, np.square(draft.away(out)) - price * saved)
     into, costs = _nearest(into, costs, price * costs - np.square(draft.away(into)))
-    rise = _rise(draft, out, into)
+    rise = _rise(draft.away(into), draft.away(out)[:, None], draft.size)
     rise[costs - saved[:, None] > budget - draft.cost] = -np.inf
     if not rise.size or rise.max() <= TIE * float(np.square(draft.away(out)).sum()):
         return False
@@ -158,11 +159,10 @@ def _swap(draft: Draft, budget: int, price: float) -> bool:
     return True
 
 
-def _rise(draft: Draft, out: Ints, into: Ints) -> Floats:
-    """What Q rises by when one row of a level leaves and one of another enters."""
-    y, x = draft.away(out)[:, None], draft.away(into)
-    rise = np.square(x) - np.square(y) - np.square(x - y) / draft.size
-    return np.where(out[:, None] == into, -np.inf, rise)
+def _rise(x: Floats, y: Floats, size: int) -> Floats:
+    """What Q of so many rows rises by when one y from the mean leaves and one at x enters."""
+    rise: Floats = np.square(x) - np.square(y) - np.square(x - y) / size
+    return rise
 
 
 def _nearest(levels: Ints, costs: Ints, key: Floats) -> tuple[Ints, Ints]:

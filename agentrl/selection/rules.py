@@ -1,7 +1,7 @@
 """Rules: which m of a group's usable rows are kept.
 
 In    a pool with spread, m, and which rows to prefer among equals
-Out   positions in the pool, at most m of them, or all for the rule `all`
+Out   positions in the pool, at most m of them
 Not   flat groups, which no rule sees, and not what fits a token budget
 """
 
@@ -26,8 +26,8 @@ def drawn(pool: Pool) -> Ints:
 
 
 def cheapest(pool: Pool) -> Ints:
-    """Equal rewards are taken by lower cost, then by lower row."""
-    order: Ints = np.lexsort((pool.rows, pool.tokens, pool.costs))
+    """By lower cost, then fewer tokens, then lower reward; only then by lower row."""
+    order: Ints = np.lexsort((pool.tokens, pool.costs))
     return order
 
 
@@ -37,8 +37,9 @@ def max_variance(pool: Pool, m: int, order: Ints) -> list[int]:
 
 
 def everything(pool: Pool, m: int, order: Ints) -> list[int]:
-    """Every row, whatever m, in the caller's order: plain GRPO."""
-    return first(pool, len(pool), order)
+    """Every row, or the first m of the order where a cap or a budget says so: plain GRPO."""
+    every: list[int] = order[:m].tolist()
+    return every
 
 
 def random(pool: Pool, m: int, order: Ints) -> list[int]:

@@ -82,12 +82,17 @@ def dearest(line: Floats, costs: Ints) -> int:
     return max(start, int(running[settled].max(initial=start)))
 
 
-def drawing(sizes: Size) -> Steps:
-    """Steps of a ladder for drawing: each row more costs what the dearest draw rises by."""
+def drawing(sizes: Size, most: int, limit: int) -> Steps:
+    """Steps of a ladder for drawing: each row more costs what the dearest draw rises by.
+
+    At most so many rows of a level are drawn, for so many tokens.
+    """
 
     def steps(pool: Pool, places: Ints, starts: Ints) -> tuple[Ints, Ints]:
         size = sizes(pool)
-        columns = [_rises(size[some], pool.costs[some]) for some in _split(places, starts)]
+        columns = [
+            _rises(size[some], pool.costs[some], most, limit) for some in _split(places, starts)
+        ]
         return places, np.concatenate([np.zeros(0, np.int64), *columns])
 
     return steps
@@ -128,11 +133,27 @@ def draw(pool: Pool, offer: Ladder, counts: Ints, sizes: Size) -> tuple[Ints, Fl
     return positions, chances, shares
 
 
-def _rises(sizes: Floats, costs: Ints) -> Ints:
-    """What each row more adds to the dearest draw."""
-    counts = range(1, costs.size + 1)
-    table = [0, *(dearest(ends(sizes, count), costs) for count in counts)]
-    rises: Ints = np.diff(np.maximum.accumulate(np.array(table, dtype=np.int64)))
+def at_most(pool: Pool, offer: Ladder, counts: Ints, sizes: Size) -> int:
+    """What so many rows of each level cost, whichever are drawn."""
+    size = sizes(pool)
+    levels = zip(_split(offer.places, offer.starts), counts.tolist(), strict=True)
+    return sum(_dearest(size[some], pool.costs[some], count) for some, count in levels if count)
+
+
+def _dearest(sizes: Floats, costs: Ints, count: int) -> int:
+    """What so many rows of a level cost at most."""
+    return int(costs.sum()) if count == costs.size else dearest(ends(sizes, count), costs)
+
+
+def _rises(sizes: Floats, costs: Ints, most: int, limit: int) -> Ints:
+    """What each row more adds to the dearest draw; past the limits, the most that one can."""
+    if costs[0] == costs[-1]:
+        return costs
+    table = [0]
+    while len(table) <= min(most, costs.size) and table[-1] <= limit:
+        table.append(max(table[-1], _dearest(sizes, costs, len(table))))
+    rises: Ints = np.full(costs.size, costs.max(), dtype=np.int64)
+    rises[: len(table) - 1] = np.diff(table)
     return rises
 
 

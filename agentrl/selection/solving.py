@@ -14,12 +14,13 @@ import numpy as np
 
 from agentrl.selection import realised
 from agentrl.selection.budgeted import budgeted
-from agentrl.selection.ladder import by_cost, ladder
+from agentrl.selection.ladder import by_cost, laid
 from agentrl.selection.objective import Floats, Ints, q
 from agentrl.selection.pool import Pool
 from agentrl.selection.question import OPTIMAL, Choice, Question
 from agentrl.selection.ranking import cuts
 from agentrl.selection.rules import RULES, Order, max_variance
+from agentrl.selection.sampling import at_most
 from agentrl.selection.walking import walked
 from agentrl.selection.within import WITHIN
 
@@ -44,7 +45,7 @@ def solve(pools: Sequence[Pool], question: Question) -> Choice:
 def _best(pools: Sequence[Pool], question: Question, order: Order) -> Kept:
     """The largest Q without a budget."""
     return [
-        _positions([] if pool.flat else max_variance(pool, question.m, order(pool)))
+        _positions([] if pool.flat else max_variance(pool, _most(pool, question), order(pool)))
         for pool in pools
     ]
 
@@ -60,16 +61,12 @@ def _drawn(pools: Sequence[Pool], question: Question, kept: Kept) -> Choice | No
     """As many rows of each reward, drawn by chance, where the dearest draw fits."""
     way = WITHIN[question.within]
     assert way.size is not None
-    steps = way.steps if question.limited else by_cost
-    offers = [ladder(pool, int(pool.costs.max(initial=0)), 1.0, steps) for pool in pools]
+    offers = [laid(pool, np.arange(len(pool)), 1.0, by_cost) for pool in pools]
     counts = [offer.counted(some) for offer, some in zip(offers, kept, strict=True)]
-    costs = [int(offer.cost(some)) for offer, some in zip(offers, counts, strict=True)]
-    if not question.fits(costs):
+    triples = list(zip(pools, offers, counts, strict=True))
+    if question.limited and not question.fits([at_most(*one, way.size) for one in triples]):
         return None
-    rows = [
-        realised.drawn(pool, offer, some, way.size)
-        for pool, offer, some in zip(pools, offers, counts, strict=True)
-    ]
+    rows = [realised.drawn(*one, way.size) for one in triples]
     found = _total_q(pools, kept)
     drawn, weights = tuple(row for row, _ in rows), tuple(weights for _, weights in rows)
     return Choice(drawn, _method(question), found, weights=weights)
@@ -79,7 +76,7 @@ def _too_dear(pools: Sequence[Pool], question: Question) -> bool:
     """Whether every best choice without a budget surely breaks it."""
     if question.padded or question.token_budget is None:
         return False
-    pairs = [(pool, min(question.m, len(pool))) for pool in pools if not pool.flat]
+    pairs = [(pool, _most(pool, question)) for pool in pools if not pool.flat]
     least = sum(int(np.partition(pool.costs, size - 1)[:size].sum()) for pool, size in pairs)
     if least > question.token_budget:
         return True
@@ -98,7 +95,9 @@ def _cheapest(pool: Pool, size: int) -> int:
 def _by_rule(pools: Sequence[Pool], question: Question, order: Order) -> Choice:
     """Another rule's choice, and the bound of the best one."""
     kept: Kept = [
-        _positions([] if pool.flat else RULES[question.rule](pool, question.m, order(pool)))
+        _positions(
+            [] if pool.flat else RULES[question.rule](pool, _most(pool, question), order(pool))
+        )
         for pool in pools
     ]
     method = question.rule
@@ -106,10 +105,10 @@ def _by_rule(pools: Sequence[Pool], question: Question, order: Order) -> Choice:
         kept = [_positions(some) for some in walked(pools, question, order)]
         method = f"{question.rule}, while it fits"
     found = _total_q(pools, kept)
-    most = max(map(len, pools), default=1) if question.rule == "all" else question.m
-    bound = sum(cuts(_centred(pool), min(most, len(pool)))[1] for pool in pools if not pool.flat)
+    bound = sum(cuts(_centred(pool), _most(pool, question))[1] for pool in pools if not pool.flat)
     if question.limited:
-        best = replace(question, rule=OPTIMAL, within="cheapest", m=most)
+        rows = max(map(len, pools), default=1) if question.rule == "all" else question.m
+        best = replace(question, rule=OPTIMAL, within="cheapest", m=rows)
         optimum = solve(pools, best)
         limit = optimum.upper_bound
         bound = min(bound, _total_q(pools, optimum.kept) if limit is None else limit)
@@ -123,6 +122,11 @@ def _method(question: Question) -> str:
 def _costs(pools: Sequence[Pool], question: Question, kept: Kept) -> list[int]:
     """What the kept rows of each pool cost."""
     return [question.cost(pool.costs[some]) for pool, some in zip(pools, kept, strict=True)]
+
+
+def _most(pool: Pool, question: Question) -> int:
+    """Rows that may be kept of a pool."""
+    return min(question.most(len(pool)), len(pool))
 
 
 def _positions(kept: list[int]) -> Ints:

@@ -19,12 +19,13 @@ from agentrl.selection.rules import RULES, Order
 
 def walked(pools: Sequence[Pool], question: Question, order: Order) -> list[list[int]]:
     """Rows in the rule's order while they fit."""
-    most = [len(pool) if question.rule == "all" else question.m for pool in pools]
+    most = [question.most(len(pool)) for pool in pools]
+    turns = _turns(pools, question)
     kept: list[list[int]] = [[] for _ in pools]
     spent, longest, left = [0] * len(pools), [0] * len(pools), question.token_budget
     cap = question.cap_tokens
-    for rank in zip_longest(*(_order(pool, question, order) for pool in pools)):
-        for place, position in enumerate(rank):
+    for rank in zip_longest(*(_order(pools[place], question, order) for place in turns)):
+        for place, position in zip(turns, rank, strict=True):
             if position is None or len(kept[place]) >= most[place]:
                 continue
             cost = int(pools[place].costs[position])
@@ -38,12 +39,20 @@ def walked(pools: Sequence[Pool], question: Question, order: Order) -> list[list
     return kept
 
 
+def _turns(pools: Sequence[Pool], question: Question) -> Sequence[int]:
+    """Places of the pools: as they came for rule `first`, else as their content says."""
+    places = range(len(pools))
+    if question.rule == "first":
+        return places
+    return sorted(places, key=lambda place: pools[place].key[::-1])
+
+
 def _order(pool: Pool, question: Question, order: Order) -> Sequence[int]:
     """All rows, or for percentiles the m rows themselves from the ends inwards."""
     if pool.flat:
         return []
     if question.rule == "percentile":
-        return _inwards(RULES["percentile"](pool, question.m, order(pool)))
+        return _inwards(RULES["percentile"](pool, question.most(len(pool)), order(pool)))
     return RULES[question.rule](pool, len(pool), order(pool))
 
 
