@@ -1,6 +1,6 @@
 """The policy update against TRL's GRPOTrainer, on the same trajectories, in one process.
 
-    python -m pip install -c constraints.txt 'trl==1.16.*'
+    python -m pip install -c constraints.txt '.[bench]'
     python benchmarks/update.py [--models tiny smollm vocabulary] [--rounds 3] [--quick]
 
 Three models in float32: the embedded policy; SmolLM2-135M (random weights of its shape where it is
