@@ -26,8 +26,9 @@ KEY        := $(shell cat pyproject.toml constraints.txt | cksum | cut -d ' ' -f
 SETUP      := $(VENV)/.setup-$(KEY)-$(EXTRAS)
 TEST_SETUP := $(VENV)/.test-$(KEY)-$(subst $(comma),-,$(TEST_EXTRAS))
 
-# A benchmark prints tables, and last one line of JSON; the one for a GPU is run by hand.
-BENCHMARKS := $(filter-out benchmarks/gpu.py,$(shell grep -l __main__ benchmarks/*.py))
+# A benchmark prints tables, and last one line of JSON. The one for a GPU is run by hand, and so
+# is that of the update, whose peer is an extra: pip install -e '.[bench]'.
+BENCHMARKS := $(filter-out benchmarks/gpu.py benchmarks/update.py,$(shell grep -l __main__ benchmarks/*.py))
 
 # Tests and benchmarks load torch themselves: its idle threads must not spin on shared cores.
 export OMP_WAIT_POLICY ?= passive
