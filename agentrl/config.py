@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from agentrl.errors import UsageError
 from agentrl.memory.size import parse_size
-from agentrl.selection.question import Question, check
+from agentrl.selection.question import OPTIMAL, Question, check
 
 EngineName = Literal["auto", "transformers", "vllm"]
 Progress = Literal["auto", "plain", "json", "off"]
@@ -118,7 +118,7 @@ class SelectSection(Section):
         "max_variance", description="Which m are kept."
     )
     within: Literal["auto", "random", "cheapest", "ht"] = Field(
-        "auto", description="Which of equal rewards are kept."
+        "auto", description="Which of equal rewards are kept; auto: random, or ht under a budget."
     )
     token_budget: int | Literal["auto"] = Field(
         0, description="Most tokens a step trains on, all groups together; 0: no limit."
@@ -182,7 +182,7 @@ class SelectSection(Section):
             budget = self.micro_batches * tokens_per_micro_batch
         return Question(
             rule=self.rule,
-            within=self.within,
+            within=self._within(bool(budget)),
             m=self.m,
             token_budget=budget or None,
             floor=self.floor,
@@ -191,6 +191,11 @@ class SelectSection(Section):
             unbiased=self.unbiased,
             cap=self.cap or None,
         )
+
+    def _within(self, budgeted: bool) -> str:
+        """The cheapest of equal rewards buy the most Q, and teach worse: docs/decisions.md."""
+        drawn = budgeted and self.rule == OPTIMAL and not self.unbiased
+        return "ht" if drawn and self.within == "auto" else self.within
 
 
 class UpdateSection(Section):

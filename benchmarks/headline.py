@@ -37,7 +37,9 @@ ARMS: Mapping[str, Mapping[str, Any]] = {
     "GRPO(m,m)": {"select": {"n": M, "m": M, "rule": "all"}},
     "random m of n": {"select": {"n": N, "m": M, "rule": "random"}},
     "PODS(n,m)": {"select": {"n": N, "m": M}},
-    "PODS, token budget": {"select": {"n": N, "m": M, "token_budget": BUDGET}},
+    "PODS, token budget": {
+        "select": {"n": N, "m": M, "token_budget": BUDGET, "within": "cheapest"},
+    },
     "the same, within ht": {
         "select": {"n": N, "m": M, "token_budget": BUDGET, "within": "ht"},
     },

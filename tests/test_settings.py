@@ -148,6 +148,16 @@ def test_a_budget_of_micro_batches_follows_their_size():
     assert budget(token_budget="auto", micro_batches=3) == 3000
 
 
+def test_a_budget_in_training_draws_among_equal_rewards_unless_told_otherwise():
+    def within(**section):
+        return SelectSection(**section).question(1000).within
+
+    assert (within(), within(token_budget=70)) == ("auto", "ht")
+    assert within(token_budget=70, within="cheapest") == "cheapest"
+    assert within(token_budget=70, rule="random") == "auto"
+    assert within(token_budget=70, stats="group", unbiased=True) == "auto"
+
+
 def test_settings_that_contradict_each_other_are_told_by_their_line_in_a_file(tmp_path):
     message = complaint(of_toml, tmp_path, "[select]\nm = 80\n")
     assert message == "1.toml:2: select.m = 80: can't keep 80 of n = 32. Lower --m or raise --n."

@@ -300,7 +300,7 @@ def test_a_person_is_told_where_a_budget_keeps_the_short_ones_only(tmp_path, env
     config = settings(
         tmp_path,
         environment("Rambling"),
-        select={"n": 12, "m": 4, "token_budget": "auto"},
+        select={"n": 12, "m": 4, "token_budget": "auto", "within": "cheapest"},
         update={"tokens_per_micro_batch": 1200},
         train={"flat_warning": 2},
     )
