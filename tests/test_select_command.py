@@ -389,7 +389,7 @@ def test_flags_override_a_runs_settings_and_where_the_run_chose_otherwise_is_sho
 def test_what_a_run_asked_and_another_rule_has_not_got_is_left_out(trained, shown, refused):
     run = trained(floor=2, token_budget=140)
     lines = shown(f"{run} --step 4 --rule first")
-    assert lines[-1] == "without the run's floor: this rule has none"
+    assert lines[-1] == "without the run's floor, within: this rule has none"
     assert refused(f"{run} --step 4 --rule first --floor 2").startswith("--floor: --rule first ")
     assert len(shown(f"{run} --step 4 --compare")) == len(RULES) + 2
 
