@@ -22,7 +22,7 @@ from agentrl.memory import Calibration, Regime, footprint, most_tokens, shape_of
 from agentrl.memory.footprint import need
 from agentrl.memory.ladder import ladder
 from agentrl.memory.shape import Shape
-from agentrl.memory.size import in_gib, parse_size
+from agentrl.memory.size import in_words, parse_size
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -188,7 +188,7 @@ def probe(learner: Rehearses, forecast: Forecast, longest: int) -> None:
     if not found or not fewest or need(found.peak(limits.wanted or fewest)) > limits.memory:
         raise RunError(
             f"update: rehearsals found no room for {limits.wanted or 'any'} tokens in "
-            f"{in_gib(limits.memory)}. `agentrl plan` says what fits: set "
+            f"{in_words(limits.memory)}. `agentrl plan` says what fits: set "
             "update.tokens_per_micro_batch, update.checkpointing or model.lora_rank."
         )
     learner.cap = forecast.cap
@@ -216,7 +216,7 @@ def _too_large(shape: Shape, regime: Regime, memory: int, tokens: int) -> str:
     rungs = [rung.change for rung in ladder(shape, regime, memory, tokens)[:3]]
     advice = f" What helps: {'; '.join(rungs)}." if rungs else ""
     return (
-        f"--memory: an update of {tokens} tokens at a time is predicted to take {in_gib(wanted)}, "
-        f"and there are {in_gib(memory)}. Lower --update.tokens_per_micro_batch, or see "
+        f"--memory: an update of {tokens} tokens at a time is predicted to take {in_words(wanted)}, "
+        f"and there are {in_words(memory)}. Lower --update.tokens_per_micro_batch, or see "
         f"`agentrl plan`.{advice}"
     )

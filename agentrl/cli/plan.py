@@ -17,7 +17,7 @@ from agentrl.memory.footprint import Footprint, footprint, most_tokens, need
 from agentrl.memory.ladder import ASLEEP, Rung, ladder
 from agentrl.memory.regime import WORDS, Regime
 from agentrl.memory.shape import Shape, shape_of
-from agentrl.memory.size import in_gib, parse_size
+from agentrl.memory.size import in_words, parse_size
 
 EXAMPLES = (
     "--model Qwen2.5-3B/config.json --memory 80GiB --mode lora --max-tokens 16384",
@@ -139,17 +139,17 @@ def _show(found: Plan, name: str, out: Output) -> None:
     mode, regime = found.regime.mode, found.regime
     trained = "" if mode == "full" else f" of rank {regime.lora_rank}"
     out.say(
-        f"{name}: {found.shape.parameters / 1e9:.2f} billion parameters, {mode}{trained}, "
+        f"{name}: {_counted(found.shape.parameters)} parameters, {mode}{trained}, "
         f"{regime.dtype}, {regime.optimizer}, checkpointing {regime.checkpointing}, "
         f"{regime.kernels} kernels, {regime.shards} shard{'s' * (regime.shards > 1)}"
     )
     out.say(f"peak of a micro-batch of {_tokens(found.tokens)}:")
     for part, size in asdict(found.predicted).items():
-        out.say(f"  {part:<12}{in_gib(size):>10}")
-    out.say(f"  {'total':<12}{in_gib(found.predicted.total):>10}")
-    beside = f", {in_gib(regime.engine_bytes)} of the engine" if regime.engine_bytes else ""
+        out.say(f"  {part:<12}{in_words(size):>10}")
+    out.say(f"  {'total':<12}{in_words(found.predicted.total):>10}")
+    beside = f", {in_words(regime.engine_bytes)} of the engine" if regime.engine_bytes else ""
     out.say(
-        f"with the margin{beside}: {in_gib(found.needed)} of {in_gib(found.memory)}, which "
+        f"with the margin{beside}: {in_words(found.needed)} of {in_words(found.memory)}, which "
         f"{'fits' if found.fits else 'does not fit'}"
     )
     if found.most:
@@ -226,3 +226,8 @@ def _parser() -> Parser:
         "--engine-share", default="0.4", metavar="S", help="of the memory, while awake [0.4]"
     )
     return parser
+
+
+def _counted(parameters: int) -> str:
+    unit, word = (1e9, "billion") if parameters >= 1e9 else (1e6, "million")
+    return f"{parameters / unit:.2f} {word}"

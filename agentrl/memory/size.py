@@ -1,7 +1,7 @@
 """Sizes: bytes as people write them.
 
 In    "80GiB", "24 GB", "16000MiB", or a bare number, which means GiB
-Out   bytes; and bytes as GiB for people
+Out   bytes; and bytes as people read them
 Not   a guess: what is not a positive size is refused
 """
 
@@ -39,6 +39,6 @@ def parse_size(text: str, where: str = "--memory") -> int:
     return size
 
 
-def in_gib(size: float) -> str:
+def in_words(size: float) -> str:
     """Bytes as a person reads them."""
-    return f"{size / 1024**3:.1f} GiB"
+    return f"{size / 1024**3:.1f} GiB" if size >= 1024**3 else f"{size / 1024**2:.1f} MiB"
