@@ -216,7 +216,7 @@ def _too_large(shape: Shape, regime: Regime, memory: int, tokens: int) -> str:
     rungs = [rung.change for rung in ladder(shape, regime, memory, tokens)[:3]]
     advice = f" What helps: {'; '.join(rungs)}." if rungs else ""
     return (
-        f"--memory: an update of {tokens} tokens at a time is predicted to take {in_words(wanted)}, "
-        f"and there are {in_words(memory)}. Lower --update.tokens_per_micro_batch, or see "
+        f"--memory: an update of {tokens} tokens at a time is predicted to take "
+        f"{in_words(wanted)}, and there are {in_words(memory)}. Lower --update.tokens_per_micro_batch, or see "
         f"`agentrl plan`.{advice}"
     )

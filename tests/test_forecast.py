@@ -49,7 +49,7 @@ def test_memory_decides_the_cap_before_anything_has_run():
 
 
 def test_what_does_not_fit_is_refused_with_what_would():
-    with pytest.raises(UsageError, match=r"--memory: an update of 512 tokens .* there are 1\.0 MiB"):
+    with pytest.raises(UsageError, match=r"an update of 512 tokens .* there are 1\.0 MiB"):
         forecast(memory="1MiB")
     with pytest.raises(UsageError, match="an update of 99999 tokens at a time"):
         forecast(memory="40MiB", tokens_per_micro_batch=99999)
