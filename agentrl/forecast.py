@@ -217,6 +217,6 @@ def _too_large(shape: Shape, regime: Regime, memory: int, tokens: int) -> str:
     advice = f" What helps: {'; '.join(rungs)}." if rungs else ""
     return (
         f"--memory: an update of {tokens} tokens at a time is predicted to take "
-        f"{in_words(wanted)}, and there are {in_words(memory)}. Lower --update.tokens_per_micro_batch, or see "
-        f"`agentrl plan`.{advice}"
+        f"{in_words(wanted)}, and there are {in_words(memory)}. "
+        f"Lower --update.tokens_per_micro_batch, or see `agentrl plan`.{advice}"
     )
