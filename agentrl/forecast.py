@@ -19,6 +19,7 @@ from agentrl.config import ModelSection, UpdateSection
 from agentrl.errors import RunError, UsageError
 from agentrl.head import CHUNK_BYTES
 from agentrl.memory import Calibration, Regime, footprint, most_tokens, shape_of
+from agentrl.memory.calibration import FIRST
 from agentrl.memory.footprint import need
 from agentrl.memory.ladder import ladder
 from agentrl.memory.shape import Shape
@@ -174,10 +175,12 @@ def probe(learner: Rehearses, forecast: Forecast, longest: int) -> None:
     Raises:
         RunError: not even the narrowest fits, or not what was asked for.
     """
-    limits, start = forecast.limits, forecast.calibration
-    if not learner.exact or limits.memory is None or start is None:
+    limits = forecast.limits
+    if not learner.exact or limits.memory is None or forecast.calibration is None:
         return
-    target = start.most_tokens(limits.memory)
+    target = (
+        forecast.cap if forecast.calibration.seen else min(forecast.most, limits.widest) // FIRST
+    )
     for _ in range(PROBES):
         fits = learner.rehearse(max(2, target), longest)
         if fits and target >= forecast.cap:

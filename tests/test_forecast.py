@@ -1,12 +1,18 @@
 import json
+import weakref
 from dataclasses import dataclass, field
 
 import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter
 
 from agentrl.config import ModelSection, UpdateSection
 from agentrl.errors import RunError, UsageError
 from agentrl.forecast import Forecast, forecast_of, probe
 from agentrl.memory.footprint import need
+from agentrl.sample import Sample
+from agentrl.update import Learner
 from tests.models import llama
 
 GIB = 1024**3
@@ -107,3 +113,55 @@ def test_a_model_of_an_unknown_kind_is_trained_without_a_prediction(tmp_path):
     found.save(tmp_path)
     assert json.loads((tmp_path / "forecast.json").read_text()) is None
     found.load(tmp_path)
+
+
+class Account(TorchDispatchMode):
+    """A gauge for tests: bytes of all tensors that are alive, counted as they come and go."""
+
+    exact = True
+
+    def __init__(self, held: int) -> None:
+        super().__init__()
+        self.live = self.highest = held
+        self.known: set[int] = set()
+
+    def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+        out = op(*args, **(kwargs or {}))
+        for value in tree_iter(out):
+            if isinstance(value, torch.Tensor):
+                self.take(value.untyped_storage())
+        return out
+
+    def take(self, storage: torch.UntypedStorage) -> None:
+        key, size = storage._cdata, storage.nbytes()
+        if key not in self.known:
+            self.known.add(key)
+            self.live += size
+            self.highest = max(self.highest, self.live)
+            weakref.finalize(storage, self.drop, key, size)
+
+    def drop(self, key: int, size: int) -> None:
+        self.known.discard(key)
+        self.live -= size
+
+    def reset(self) -> None:
+        self.highest = self.live
+
+    def peak(self) -> int:
+        return self.highest
+
+
+def test_a_real_learner_is_rehearsed_until_its_real_peaks_fill_the_memory():
+    model = llama()
+    memory = "24MiB"
+    found = forecast_of(model, ModelSection(), UpdateSection(memory=memory), longest=64)
+    account = Account(16 * sum(p.numel() for p in model.parameters()))
+    learner = Learner(model, lr=1e-3, gauge=account, observe=found.observe)
+    with account:
+        probe(learner, found, 64)
+        rows = [Sample((1,) * 64, (0,) * 4 + (1,) * 60, (-1.0,) * 64, 1.0)]
+        report = learner.step(rows * (learner.cap // 64 * 3), 3)
+    assert len(found.calibration.seen) >= 2
+    assert report.micro_batches == 3
+    assert 0.5 * 24 * 1024**2 < report.peak_bytes <= 24 * 1024**2
+    assert report.peak_bytes == pytest.approx(found.peak(report.widest), rel=0.1)
