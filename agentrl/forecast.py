@@ -178,17 +178,16 @@ def probe(learner: Rehearses, forecast: Forecast, longest: int) -> None:
     limits = forecast.limits
     if not learner.exact or limits.memory is None or forecast.calibration is None:
         return
-    target = (
-        forecast.cap if forecast.calibration.seen else min(forecast.most, limits.widest) // FIRST
-    )
+    first = min(forecast.most, limits.widest) // FIRST
+    target = forecast.cap if forecast.calibration.seen else first
     for _ in range(PROBES):
         fits = learner.rehearse(max(2, target), longest)
         if fits and target >= forecast.cap:
             break
         target = forecast.cap if fits else target // 4
     found = forecast.calibration
-    fewest = found.seen[0][0] if found and found.seen else 0
-    if not found or not fewest or need(found.peak(limits.wanted or fewest)) > limits.memory:
+    fewest = found.seen[0][0] if found.seen else 0
+    if not fewest or need(found.peak(limits.wanted or fewest)) > limits.memory:
         raise RunError(
             f"update: rehearsals found no room for {limits.wanted or 'any'} tokens in "
             f"{in_words(limits.memory)}. `agentrl plan` says what fits: set "

@@ -7,6 +7,7 @@ Not   hooks in a model: between the calls here a rank does, and may fail at, wha
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -298,11 +299,18 @@ def replicated(timeout: float = TIMEOUT) -> Parallel:
             f"replicated: the processes cannot reach each other ({error}). "
             "Check MASTER_ADDR and MASTER_PORT, and that every node was started."
         ) from error
+    atexit.register(_leave)
     ranks = Replicated(timeout=timeout)
     if accelerated:
         # Its buffers are allocated with the first message; then, and not in a full step.
         ranks.share([torch.zeros(1, device="cuda")])
     return ranks
+
+
+def _leave() -> None:
+    """A process that ends with its group's threads still at work is aborted."""
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 MODES: Mapping[str, Callable[[], Parallel]] = MappingProxyType(
