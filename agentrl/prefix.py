@@ -11,8 +11,8 @@ stay in the graph, so the prompt's gradient is that of all its rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface
 
 from agentrl.errors import UsageError
 from agentrl.head import TOLERANCE, TokenScores, head_of, score, token_logprobs
 from agentrl.layout import Rows, lay_out
+from agentrl.rowwise import attending
 from agentrl.sample import Sample
 
 if TYPE_CHECKING:
@@ -104,17 +104,9 @@ def share(rows: Rows, prompts: Sequence[int]) -> Shared:
     )
 
 
-@contextmanager
-def sharing(model: PreTrainedModel) -> Iterator[None]:
+def sharing(model: PreTrainedModel) -> AbstractContextManager[None]:
     """Within, the model attends by stretches; activations recomputed in backward need it too."""
-    AttentionInterface.register(NAME, _attention)
-    config = model.config.get_text_config()
-    own = config._attn_implementation
-    config._attn_implementation = NAME
-    try:
-        yield
-    finally:
-        config._attn_implementation = own
+    return attending(model, NAME, _attention)
 
 
 def score_shared(

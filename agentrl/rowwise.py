@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -55,13 +55,18 @@ class Edges:
         return cls(tuple(lengths), *placed)
 
 
-@contextmanager
-def by_rows(model: PreTrainedModel) -> Iterator[None]:
+def by_rows(model: PreTrainedModel) -> AbstractContextManager[None]:
     """Within, the model attends by rows; then as before, for whoever else plays with it."""
-    AttentionInterface.register(NAME, attend)
+    return attending(model, NAME, attend)
+
+
+@contextmanager
+def attending(model: PreTrainedModel, name: str, attention: Callable[..., Any]) -> Iterator[None]:
+    """Within, a model uses an attention that transformers is told of under a name."""
+    AttentionInterface.register(name, attention)
     config = model.config.get_text_config()
     own = config._attn_implementation
-    config._attn_implementation = NAME
+    config._attn_implementation = name
     try:
         yield
     finally:
