@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FILE = "forecast.json"
 
 WIDEST = {"cpu": 8192, "cuda": 65536}
-"""A wider micro-batch is no faster on such a device."""
+"""A wider micro-batch is no faster on such a device; one that a single row needs is made."""
 
 PROBES = 4
 """Rehearsals at the start, each at most four times as wide as the one before."""
@@ -133,7 +133,7 @@ def forecast_of(
     limits = Limits(
         memory=memory,
         wanted=None if wanted == "auto" else wanted,
-        widest=WIDEST.get(device.type, WIDEST["cpu"]),
+        widest=max(longest, WIDEST.get(device.type, WIDEST["cpu"])),
     )
     try:
         shape = shape_of(model.config.get_text_config().to_dict())

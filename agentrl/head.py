@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 CHUNK_BYTES = {"cpu": 256 << 20, "cuda": 1 << 30}
 """What the temporaries of one chunk may take."""
 
+CHANGING = ("dynamic", "longrope", "su")
+"""Kinds of rotary positions whose frequencies depend on what else is in a batch."""
+
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 0.02, torch.bfloat16: 0.1}
 """Mean difference in nats that rounding explains, between two ways to the same log-probs."""
 
@@ -113,6 +116,7 @@ def score(
 def verify(model: PreTrainedModel) -> None:
     """Refuse a model whose own logits disagree with `score` on a padded random row."""
     head = head_of(model)
+    _refuse_changing_positions(model)
     draw = torch.Generator().manual_seed(0)
     width, padding = 12, 4
     row = torch.randint(head.weight.shape[0], (1, width), generator=draw).to(head.weight.device)
@@ -127,6 +131,20 @@ def verify(model: PreTrainedModel) -> None:
             f"{type(model).__name__}: log-probs from its hidden states are {gap:.2g} nats off "
             "those of its own logits. Its head does more than weight, bias, logit scale and soft "
             "cap, or it looks at later tokens. Take a causal model of another architecture."
+        )
+
+
+def _refuse_changing_positions(model: PreTrainedModel) -> None:
+    config = model.config.get_text_config()
+    scaling = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None)
+    kinds = [scaling, *(scaling.values() if isinstance(scaling, dict) else ())]
+    named = [k.get("rope_type", k.get("type")) for k in kinds if isinstance(k, dict)]
+    changing = [kind for kind in named if kind in CHANGING]
+    if changing:
+        raise UsageError(
+            f"{type(model).__name__}: {changing[0]} positions. Their frequencies follow the "
+            "longest row of a micro-batch, so a row's gradient would depend on its neighbours. "
+            "Take a model with fixed ones, such as yarn or llama3."
         )
 
 

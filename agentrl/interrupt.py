@@ -3,16 +3,23 @@
 In    SIGINT and SIGTERM of the process
 Out   Interrupt, whose `asked` the loop looks at between steps
 Not   a handler outside the main thread: there signals are left to the caller
+
+A launcher passes a Ctrl-C on to processes that the terminal has told already: what comes within
+a second of the first counts as the same.
 """
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
+
+SAME = 1.0
+"""Seconds within which signals are one request."""
 
 
 @dataclass(slots=True)
@@ -20,12 +27,15 @@ class Interrupt:
     """Whether someone asked the run to stop."""
 
     asked: bool = False
+    now: Callable[[], float] = time.monotonic
+    first: float = 0.0
 
     def ask(self, number: int, frame: FrameType | None) -> None:
         """Remember the first request; the second one stops at once."""
-        if self.asked:
+        if not self.asked:
+            self.asked, self.first = True, self.now()
+        elif self.now() - self.first > SAME:
             raise KeyboardInterrupt
-        self.asked = True
 
 
 @contextmanager
@@ -38,6 +48,20 @@ def listening() -> Iterator[Interrupt]:
     before = {s: signal.signal(s, interrupt.ask) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield interrupt
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def deaf() -> Iterator[None]:
+    """Leave stopping to another process, which ends this one when it is done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {s: signal.signal(s, signal.SIG_IGN) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

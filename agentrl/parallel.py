@@ -31,6 +31,7 @@ TIMEOUT = 1800.0
 BUCKET_BYTES = 64 << 20
 """Smaller gradients are added together in one message of this size."""
 
+_NUMBERS = ("RANK", "WORLD_SIZE", "MASTER_PORT")
 _VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -257,7 +258,10 @@ def together(parallel: Parallel, work: Callable[[], T]) -> list[T]:
 
 def launched() -> int:
     """How many processes a launcher has started, this one among them."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
+    text = os.environ.get("WORLD_SIZE") or "1"
+    if not text.isdecimal():
+        raise UsageError(f"WORLD_SIZE {text!r}: not a number of processes. Unset it.")
+    return int(text)
 
 
 def single() -> Parallel:
@@ -287,6 +291,11 @@ def replicated(timeout: float = TIMEOUT) -> Parallel:
             f"replicated: {', '.join(missing)} not set. A launcher starts one process for each "
             "accelerator and sets them. Start it with `torchrun --nproc-per-node N -m agentrl`."
         )
+    odd = [name for name in _NUMBERS if not os.environ[name].isdecimal()]
+    if odd:
+        raise UsageError(f"{odd[0]} {os.environ[odd[0]]!r}: not a number. A launcher sets it.")
+    if distributed.is_initialized():
+        return Replicated(timeout=timeout)
     accelerated = torch.cuda.is_available() and distributed.is_nccl_available()
     if accelerated:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))

@@ -28,6 +28,10 @@ class MicroBatch:
     """What memory and time pay for: their sum when packed, rows times the longest when padded."""
 
 
+Shares = tuple[tuple[MicroBatch, ...], ...]
+"""The micro-batches of each rank; every rank has as many."""
+
+
 def plan(
     lengths: Sequence[int],
     cap: int,
@@ -36,7 +40,7 @@ def plan(
     packed: bool = True,
     cost: Callable[[int], float] = float,
     prompts: Sequence[Prompt] = (),
-) -> tuple[tuple[MicroBatch, ...], ...]:
+) -> Shares:
     """Lay rows in few micro-batches of at most `cap` tokens, shared out evenly over ranks.
 
     The widest micro-batch of a rank comes first, so that a step that does not fit in memory
@@ -68,6 +72,11 @@ def plan(
         shares = _deal(bins, ranks, load)
         _level(shares, load, lambda rows: width(rows) <= cap, len(lengths))
     return tuple(_finished(share, order, width) for share in shares)
+
+
+def widest(shares: Sequence[Sequence[MicroBatch]]) -> int:
+    """Tokens of the widest micro-batch; 0 where there is none."""
+    return max((batch.tokens for share in shares for batch in share), default=0)
 
 
 def _refuse(lengths: Sequence[int], cap: int, ranks: int) -> None:

@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
+from torch.utils.checkpoint import checkpoint
 
 from agentrl.errors import UsageError
 from agentrl.head import TOLERANCE, TokenScores, head_of, score, token_logprobs
 from agentrl.layout import Rows, lay_out
+from agentrl.oom import is_oom
 from agentrl.rowwise import attending
 from agentrl.sample import Sample
 
@@ -149,6 +151,8 @@ def sharable(model: PreTrainedModel) -> str:
     try:
         found = score_shared(model, shared).logprobs
     except Exception as error:
+        if is_oom(error):
+            raise
         reason = str(error).partition("\n")[0].rstrip(".")
         return f"a shared prompt does not go through it: {type(error).__name__}: {reason}."
     gap = (found - torch.cat(alone)).abs().mean().item()
@@ -175,21 +179,29 @@ def _attention(
             f"{type(module).__name__}: attention with {', '.join(odd)}. A shared prompt is "
             "computed with plain causal attention. Train without sharing prompts."
         )
-    group = query.shape[1] // key.shape[1]
-    if group > 1 and not query.is_cpu:
-        # With a mask only the CPU has a kernel for grouped heads; others would hold all scores.
-        key, value = (x.repeat_interleave(group, 1) for x in (key, value))
-    parts = [_stretch(query, key, value, stretch, scaling) for stretch in stretches]
+    parts = []
+    for at in stretches:
+        # Else every row would keep keys and values of its prompt once more until backward.
+        again = at.prompt.stop > at.prompt.start and torch.is_grad_enabled()
+        attend = partial(checkpoint, _stretch, use_reentrant=False) if again else _stretch
+        parts.append(attend(query, key, value, at, scaling))
     return torch.cat(parts, dim=2).transpose(1, 2).contiguous(), None
 
 
 def _stretch(query: Tensor, key: Tensor, value: Tensor, at: Stretch, scaling: float) -> Tensor:
     own, before = query[:, :, at.own], at.prompt.stop - at.prompt.start
-    grouped = query.shape[1] != key.shape[1]
-    attend = partial(scaled_dot_product_attention, scale=scaling, enable_gqa=grouped)
+    if before:
+        key, value = (torch.cat([x[:, :, at.prompt], x[:, :, at.own]], dim=2) for x in (key, value))
+    else:
+        key, value = key[:, :, at.own], value[:, :, at.own]
+    group = query.shape[1] // key.shape[1]
+    if group > 1 and not query.is_cpu:
+        # With a mask only the CPU has a kernel for grouped heads; others would hold all scores.
+        key, value = (x.repeat_interleave(group, 1) for x in (key, value))
+        group = 1
+    attend = partial(scaled_dot_product_attention, scale=scaling, enable_gqa=group > 1)
     if not before:
-        return attend(own, key[:, :, at.own], value[:, :, at.own], is_causal=True)
-    key, value = (torch.cat([x[:, :, at.prompt], x[:, :, at.own]], dim=2) for x in (key, value))
+        return attend(own, key, value, is_causal=True)
     parts = []
     for start in range(0, own.shape[2], QUERIES):
         some = own[:, :, start : start + QUERIES]

@@ -8,8 +8,10 @@ Not   play on more than rank 0: engines of their own come with servers
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from agentrl.errors import RunError
 from agentrl.figures import UpdateReport
 from agentrl.parallel import Parallel
 from agentrl.sample import Sample
@@ -57,8 +59,9 @@ class Leader:
         self._learner.load(folder)
 
     def close(self) -> None:
-        """Let the others go."""
-        self._tell("close")
+        """Let the others go, if they have not gone already: why is told elsewhere."""
+        with suppress(RunError):
+            self._tell("close")
 
     def _tell(self, *order: object) -> None:
         self._parallel.broadcast(order)

@@ -22,3 +22,8 @@ class Sample:
     advantage: float
     weight: float = 1.0
     """Selection weight, shared by the branches of a trajectory."""
+
+
+def blank(tokens: int) -> Sample:
+    """A row whose every token is scored, and none counts."""
+    return Sample((0,) * tokens, (0, *(1,) * (tokens - 1)), (0.0,) * tokens, 0.0)

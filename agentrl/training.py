@@ -135,9 +135,9 @@ async def _run_and_close(world: World, interrupt: Interrupt, relabel: Relabel) -
     try:
         return await _run(world, interrupt, relabel)
     finally:
+        await world.engine.close()
         if isinstance(world.learner, Leader):
             world.learner.close()
-        await world.engine.close()
 
 
 async def _run(world: World, interrupt: Interrupt, relabel: Relabel) -> RunSummary:
@@ -216,7 +216,8 @@ def _learn(world: World, chosen: Chosen) -> UpdateReport | None:
     if not rows:
         return None
     done = world.learner.step(rows, len(chosen.kept))
-    world.learner.cap = min(world.learner.cap, world.forecast.cap)
+    if world.forecast.cap < world.learner.cap:
+        world.learner.cap = world.forecast.cap
     return done
 
 
@@ -261,9 +262,26 @@ def _count(world: World, chosen: Chosen, update: UpdateReport | None) -> None:
     shorter = chosen.selection.report.shorter
     standing.shorter_in_a_row = standing.shorter_in_a_row + 1 if shorter else 0
     patience = world.config.train.flat_warning
+    if chosen.oversize:
+        _tell_oversize(world, chosen)
     for count, what in ((standing.flat_in_a_row, FLAT), (standing.shorter_in_a_row, SHORTER)):
-        if count == patience:
+        if count == patience and not chosen.oversize:
             world.emit(Warned(f"step {standing.step}: {count} steps in a row {what}"))
+
+
+def _tell_oversize(world: World, chosen: Chosen) -> None:
+    """Once, and again where more are left out than ever before."""
+    if chosen.oversize <= world.most_oversize:
+        return
+    world.most_oversize = chosen.oversize
+    world.emit(
+        Warned(
+            f"step {world.standing.step}: {chosen.oversize} of {len(chosen.trajectories)} "
+            f"trajectories are longer than a micro-batch of {world.learner.cap} tokens and are "
+            "left out of training. Raise --memory or --update.tokens_per_micro_batch, set "
+            "--update.checkpointing, or lower --rollout.max_context."
+        )
+    )
 
 
 async def _measure(world: World, clock: Clock) -> Interval | None:

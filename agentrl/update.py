@@ -32,11 +32,11 @@ from agentrl.oom import OutOfMemory, free, room
 from agentrl.optimizers import build
 from agentrl.packing import packable
 from agentrl.parallel import SINGLE, Parallel, together
-from agentrl.plan import MicroBatch, plan
+from agentrl.plan import MicroBatch, Shares, plan, widest
 from agentrl.prefix import prompt_tokens, prompts_of, score_shared, sharable, share, sharing
 from agentrl.recompute import MEMORY
 from agentrl.rowwise import by_rows
-from agentrl.sample import Sample
+from agentrl.sample import Sample, blank
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -54,11 +54,8 @@ _LONG = "Rows are never cut. Leave it out before choosing, or raise update.token
 
 LOWERED = 0.7
 """What is left of the widest micro-batch where memory ran out."""
-
-
-Shares = tuple[tuple[MicroBatch, ...], ...]
-"""The micro-batches of each rank; every rank has as many."""
-
+REGAINED, CALM = 1.25, 10
+"""By how much the cap rises after so many steps in which it did not, up to what was set."""
 
 @dataclass(frozen=True, slots=True)
 class _Work:
@@ -125,7 +122,6 @@ class Learner:
             raise UsageError(f"--loss {loss}: no such loss. {suggestion(loss, LOSSES, known)}")
         self.model = model.eval()
         self.cap = tokens_per_micro_batch
-        """Most tokens of a micro-batch; a row that is longer is refused."""
         self.skipped_steps = 0
         self._parallel = parallel
         self._recomputing = partial(MEMORY[checkpointing], model)
@@ -153,7 +149,7 @@ class Learner:
 
         Raises:
             RunError: a row is above the cap, memory does not do for the longest row alone,
-                or another rank failed; nothing has moved.
+                or another rank failed; nothing has moved, unless the message says so.
         """
         counts = [sum(s.loss_mask) for s in samples]
         per_token = self._token_weights(counts, [s.weight for s in samples], kept)
@@ -168,6 +164,7 @@ class Learner:
         finally:
             self._masters.forget_gradients()
         self.skipped_steps += norm is None
+        self._regain(retries + more)
         return figures(
             torch.tensor(found, dtype=torch.float64),
             grad_norm=norm,
@@ -177,9 +174,19 @@ class Learner:
             micro_batches=len(shares[0]),
             peak_bytes=peak,
             oom_retries=retries + more,
-            cap=self.cap,
-            widest=_widest(shares),
+            cap=self._cap,
+            widest=widest(shares),
         )
+
+    @property
+    def cap(self) -> int:
+        """Most tokens of a micro-batch; lower than was set after memory ran out."""
+        return self._cap
+
+    @cap.setter
+    def cap(self, tokens: int) -> None:
+        self._cap = self._ceiling = tokens
+        self._calm = 0
 
     @property
     def exact(self) -> bool:
@@ -192,7 +199,7 @@ class Learner:
         The second has gradients of the first beside it, as all but the first of a step do.
         """
         each = [longest] * (tokens // longest) + [tokens % longest] * (tokens % longest > 1)
-        rows = [(_blank(length), 0.0) for length in each or [2]]
+        rows = [(blank(length), 0.0) for length in each or [2]]
         work = _Work(rows, tuple(each))
         batch = MicroBatch(tuple(range(len(rows))), tokens)
         shares = ((batch, batch),) * self._parallel.world
@@ -283,24 +290,30 @@ class Learner:
                 return shares, found, retries
             self._masters.forget_gradients()
             free()
-            widest, longest = _widest(shares), max(work.lengths)
-            if widest == before:
+            width, longest = widest(shares), max(work.lengths)
+            if width == before:
                 raise RunError(
-                    f"update: out of memory in a micro-batch of {widest} tokens, the fewest that "
-                    f"a row of {longest} allows (cap {self.cap}); {room(self.model.device)}. "
+                    f"update: out of memory in a micro-batch of {width} tokens, the fewest that "
+                    f"a row of {longest} allows (cap {self._cap}); {room(self.model.device)}. "
                     f"{words} {_ROOM}"
                 )
-            self.cap, before, retries = _lowered(widest, longest), widest, retries + 1
+            self._cap, before, retries = _lowered(width, longest), width, retries + 1
+
+    def _regain(self, retries: int) -> None:
+        """Memory that ran out once may be there again: another program had it, or long rows."""
+        self._calm = 0 if retries else self._calm + 1
+        if self._calm == CALM:
+            self._cap, self._calm = min(self._ceiling, math.ceil(REGAINED * self._cap)), 0
 
     def _planned(self, work: _Work) -> Shares:
         """The plan that all ranks make alike, or fail at together."""
-        self.cap = self._parallel.least(self.cap)
+        self._cap = self._parallel.least(self._cap)
 
         def planned() -> Shares:
             ranks = self._parallel.world
             try:
                 return plan(
-                    work.lengths, self.cap, ranks=ranks, packed=self._packed, prompts=work.prompts
+                    work.lengths, self._cap, ranks=ranks, packed=self._packed, prompts=work.prompts
                 )
             except ValueError as error:
                 raise RunError(f"update: {error} {_LONG}") from None
@@ -377,19 +390,10 @@ class Learner:
                 f"{room(self.model.device)}. {error} {_ROOM}"
             ) from None
         if retries:
-            self.cap = _lowered(_widest(shares), longest)
+            self._cap = _lowered(widest(shares), longest)
         return norm, retries
 
 
-def _blank(tokens: int) -> Sample:
-    """A row whose every token is scored, and none counts."""
-    return Sample((0,) * tokens, (0, *(1,) * (tokens - 1)), (0.0,) * tokens, 0.0)
-
-
-def _widest(shares: Sequence[Sequence[MicroBatch]]) -> int:
-    return max((batch.tokens for share in shares for batch in share), default=0)
-
-
-def _lowered(widest: int, longest: int) -> int:
+def _lowered(width: int, longest: int) -> int:
     """The next cap; from what did not fit, as a cap above that would change nothing."""
-    return max(longest, int(LOWERED * widest))
+    return max(longest, int(LOWERED * width))

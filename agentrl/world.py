@@ -24,6 +24,7 @@ from agentrl.episode import Limits, Play
 from agentrl.errors import UsageError
 from agentrl.events import Event, Listener, tell
 from agentrl.forecast import Forecast, forecast_of, probe
+from agentrl.interrupt import deaf
 from agentrl.interval import Interval
 from agentrl.measure import Measurement, distinct
 from agentrl.parallel import SINGLE, Parallel
@@ -47,6 +48,10 @@ FREE = frozenset(
         "train.keep_checkpoints",
         "train.flat_warning",
         "record.tokens",
+        "update.tokens_per_micro_batch",
+        "update.memory",
+        "update.checkpointing",
+        "update.parallel",
     }
 )
 """Settings that a resumed run may change; those of [run] are free too."""
@@ -78,6 +83,8 @@ class World:
     facts: dict[str, Any]
     first_step: int = 1
     measured: dict[int, Measurement] = field(default_factory=dict)
+    most_oversize: int = 0
+    """Of any step so far: trajectories that no micro-batch held."""
 
     @property
     def weights(self) -> ModelWeights:
@@ -187,8 +194,10 @@ def _prepare(
 
 def assist(config: TrainConfig, parallel: Parallel) -> int:
     """The part of a rank that does not play: its share of every update."""
-    policy = _policy(config)
-    return follow(_learner(config, policy, _forecast(config, policy), parallel), policy, parallel)
+    with deaf():
+        policy = _policy(config)
+        learner = _learner(config, policy, _forecast(config, policy), parallel)
+        return follow(learner, policy, parallel)
 
 
 def env_maker(name: str, options: Mapping[str, Any]) -> Callable[[], ToolEnv]:

@@ -165,3 +165,22 @@ def test_a_real_learner_is_rehearsed_until_its_real_peaks_fill_the_memory():
     assert report.micro_batches == 3
     assert 0.5 * 24 * 1024**2 < report.peak_bytes <= 24 * 1024**2
     assert report.peak_bytes == pytest.approx(found.peak(report.widest), rel=0.1)
+
+
+@pytest.mark.parametrize("checkpointing", ["none", "layers"])
+def test_rows_that_share_a_prompt_take_no_more_than_their_tokens_were_predicted_to(checkpointing):
+    def peak(model, rows):
+        account = Account(16 * sum(p.numel() for p in model.parameters()))
+        learner = Learner(model, lr=1e-3, gauge=account, checkpointing=checkpointing)
+        with account:
+            return learner.step(rows, len(rows))
+
+    prompt, own = 400, 10
+    mask = (0,) * prompt + (1,) * own
+    rows = [
+        Sample((*(3,) * prompt, *(4 + i,) * own), mask, (-1.0,) * len(mask), 1.0) for i in range(24)
+    ]
+    report = peak(llama(), rows)
+    assert report.widest == prompt + 24 * own
+    alone = [Sample((3,) * 640, (0,) * 400 + (1,) * 240, (-1.0,) * 640, 1.0)]
+    assert report.peak_bytes <= 1.15 * peak(llama(), alone).peak_bytes

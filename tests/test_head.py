@@ -341,3 +341,11 @@ def test_the_entropy_of_equal_logits_is_the_log_of_their_number() -> None:
     hidden, head, labels = case(scale=1e-9)
     entropy = token_logprobs(hidden, head, labels).entropy
     torch.testing.assert_close(entropy, torch.full((POSITIONS,), math.log(ENTRIES)))
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "longrope"])
+def test_positions_that_change_with_the_longest_row_are_refused(kind):
+    model = llama()
+    model.config.rope_parameters = {"rope_type": kind, "rope_theta": 10000.0, "factor": 2.0}
+    with pytest.raises(UsageError, match=f"LlamaForCausalLM: {kind} positions. "):
+        verify(model)

@@ -18,7 +18,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from agentrl.errors import RunError
 from agentrl.oom import OutOfMemory, free, in_short, is_oom
 from agentrl.sample import Sample
-from agentrl.update import Learner
+from agentrl.update import CALM, Learner
 from tests.models import llama
 from tests.rows import SAMPLES, sample
 
@@ -131,6 +131,19 @@ def test_the_cap_falls_by_three_tenths_of_what_did_not_fit_and_stays_there() -> 
     assert first.cap == learner.cap == int(0.7 * TOKENS)
     second = learner.step(SAMPLES, len(SAMPLES))
     assert (second.cap, second.oom_retries) == (first.cap, 0)
+
+
+def test_the_cap_comes_back_in_calm_steps_but_not_above_what_was_set() -> None:
+    learner = new()
+    in_forward(learner, Failing(1))
+    low = learner.step(SAMPLES, 3).cap
+    caps = [learner.step(SAMPLES, 3).cap for _ in range(3 * CALM)]
+    assert low < 60
+    assert caps[CALM - 2] == low < caps[CALM - 1]
+    assert caps == sorted(caps)
+    assert caps[-1] <= 60
+    learner.cap = 50
+    assert [learner.step(SAMPLES, 3).cap for _ in range(CALM)] == [50] * CALM
 
 
 def test_the_cap_does_not_fall_below_the_longest_row() -> None:

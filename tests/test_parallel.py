@@ -218,6 +218,17 @@ def test_a_replicated_update_without_a_launcher_is_refused(monkeypatch: pytest.M
         replicated()
 
 
+@pytest.mark.parametrize("name", ["RANK", "WORLD_SIZE", "MASTER_PORT"])
+def test_what_a_launcher_could_not_have_set_is_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+    for variable, value in (good | {name: "x"}).items():
+        monkeypatch.setenv(variable, value)
+    with pytest.raises(UsageError, match=f"{name} 'x': not a number"):
+        replicated()
+
+
 def test_out_of_memory_ends_a_run_where_nobody_handles_it() -> None:
     assert issubclass(OutOfMemory, RunError)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from agentrl import disk
+from agentrl.errors import RunError
 from agentrl.parallel import Single
 from agentrl.ranks import Leader, follow
 from agentrl.update import Learner
@@ -60,6 +61,18 @@ def test_whoever_follows_does_all_that_the_leader_did(tmp_path):
     assert shelf.loaded == ["policy"]
     same = zip(weights(other), weights(leader._learner), strict=True)
     assert all(bool((a == b).all()) for a, b in same)
+
+
+@dataclass
+class Cut(Single):
+    """Nobody is there any more."""
+
+    def broadcast(self, value):
+        raise RunError("the other ranks did not answer")
+
+
+def test_a_leader_whose_followers_have_died_closes_without_a_word():
+    Leader(Learner(llama(), lr=1e-2), Cut()).close()
 
 
 RUN = [

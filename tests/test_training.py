@@ -295,6 +295,27 @@ def test_a_budget_that_nothing_fits_trains_on_nothing_and_says_so(tmp_path, envi
     assert found == [(0, 0, 2)] * 2
 
 
+def test_a_person_is_told_what_no_micro_batch_holds(tmp_path, environment):
+    events = []
+    config = settings(tmp_path, environment("Lengths"), update={"tokens_per_micro_batch": 40})
+    train(config, listeners=[events.append])
+    rows = list(disk.rows(tmp_path / "run" / "metrics.jsonl"))
+    assert [(r["plan/oversize"], r["select/kept"], r["version"]) for r in rows] == [(12, 0, 0)] * 2
+    (text,) = [e.text for e in events if isinstance(e, Warned)]
+    assert text.startswith("step 1: 12 of 12 trajectories are longer than a micro-batch of 40 ")
+
+
+def test_a_resumed_run_may_change_what_an_update_takes(tmp_path, environment):
+    train(settings(tmp_path, environment("Lengths")))
+    more = settings(
+        tmp_path,
+        environment("Lengths"),
+        train={"steps": 3},
+        update={"tokens_per_micro_batch": 4000, "checkpointing": "layers", "memory": "1GiB"},
+    )
+    assert train(more, resume="run").steps == 3
+
+
 def test_a_person_is_told_where_a_budget_keeps_the_short_ones_only(tmp_path, environment):
     events = []
     config = settings(

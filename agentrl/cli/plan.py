@@ -109,13 +109,13 @@ def read_shape(name: str) -> Shape:
     if path.is_dir():
         path /= "config.json"
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UsageError(
             f"{where}: {path} can't be read ({error.strerror}). A plan needs only the model's "
             "config.json: name that file, or the folder that holds it."
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(
             f"{where}: {path} is not JSON. Give the config.json of a model."
         ) from error
@@ -195,8 +195,8 @@ def _whole(args: argparse.Namespace, name: str) -> int | None:
     if text is None:
         return None
     plain = text.replace(",", "").replace("_", "")
-    if not plain.isascii() or not plain.isdecimal() or not int(plain):
-        raise UsageError(f"{flag} {text}: not a positive whole number, such as 16384.")
+    if not plain.isascii() or not plain.isdecimal() or not 0 < len(plain) < 13 or not int(plain):
+        raise UsageError(f"{flag} {text[:40]}: not a positive whole number, such as 16384.")
     return int(plain)
 
 

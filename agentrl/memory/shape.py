@@ -7,6 +7,7 @@ Not   mixtures of experts, recurrent layers, images: their activations are count
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -92,6 +93,14 @@ FAMILIES: Mapping[str, Mapping[str, bool]] = MappingProxyType(
 )
 """`model_type` to what its config.json takes for granted."""
 
+_WITHOUT_BIAS = ("mistral", "qwen2")
+"""Whose output projection has none, whatever attention_bias says."""
+_MLP_BIAS = ("granite", "llama", "smollm3")
+"""That read mlp_bias at all."""
+
+LARGEST = 10**9
+"""No size of a model is as large."""
+
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_intermediate_size")
 _RECURRENT = ("ssm_cfg", "mamba_d_state", "linear_num_value_heads", "state_size", "rwkv_version")
 _MIXED = ("linear_attention", "mamba", "conv", "recurrent")
@@ -110,7 +119,7 @@ def shape_of(config: Mapping[str, Any], where: str = "config.json") -> Shape:
     kind = _kind(config, where)
     heads = _size(config, "num_attention_heads", where)
     hidden = _size(config, "hidden_size", where)
-    bias = bool(config.get("attention_bias", False))
+    bias = kind not in _WITHOUT_BIAS and bool(config.get("attention_bias", False))
     return Shape(
         layers=_size(config, "num_hidden_layers", where),
         hidden=hidden,
@@ -119,11 +128,11 @@ def shape_of(config: Mapping[str, Any], where: str = "config.json") -> Shape:
         heads=heads,
         kv_heads=_size(config, "num_key_value_heads", where, heads),
         head_dim=_size(config, "head_dim", where, hidden // heads),
-        tied=bool(config.get("tie_word_embeddings", False)),
+        tied=bool(config.get("tie_word_embeddings", kind == "smollm3")),
         qk_norm=FAMILIES[kind].get("qk_norm", False),
         qkv_bias=FAMILIES[kind].get("qkv_bias", bias),
         output_bias=bias,
-        mlp_bias=bool(config.get("mlp_bias", False)),
+        mlp_bias=kind in _MLP_BIAS and bool(config.get("mlp_bias", False)),
     )
 
 
@@ -147,7 +156,8 @@ def _kind(config: Mapping[str, Any], where: str) -> str:
 
 
 def _foreign(config: Mapping[str, Any], kind: str) -> str:
-    layers = [str(layer) for layer in config.get("layer_types") or ()]
+    given = config.get("layer_types") or ()
+    layers = [str(layer) for layer in given] if isinstance(given, list | tuple) else [str(given)]
     if "moe" in kind or any(config.get(key) for key in _EXPERTS):
         return "is a mixture of experts, whose memory depends on how tokens are routed"
     if any(key in config for key in _RECURRENT) or any(
@@ -164,9 +174,9 @@ def _foreign(config: Mapping[str, Any], kind: str) -> str:
 def _size(config: Mapping[str, Any], key: str, where: str, default: int | None = None) -> int:
     value = config.get(key)
     value = default if value is None else value
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < LARGEST:
         raise UsageError(
-            f"{where}: {key} is {value!r}, not a positive whole number. "
+            f"{where}: {key} is {reprlib.repr(value)}, not a positive whole number. "
             "Copy the file again from the model."
         )
     return value

@@ -20,6 +20,9 @@ UNITS = {
 }
 """Lower-case unit to bytes; "80" and "80G" are what vendors call 80 GB and fill with GiB."""
 
+MOST = 2**60
+"""Bytes; more is a slip of the hand."""
+
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", re.ASCII)
 
 
@@ -33,7 +36,10 @@ def parse_size(text: str, where: str = "--memory") -> int:
     unit = UNITS.get(found[2].lower()) if found else None
     if found is None or unit is None:
         raise UsageError(f"{where} {text}: not a size. Write it like 80GiB, 24GB or 16000MiB.")
-    size = int(float(found[1]) * unit)
+    number = float(found[1]) * unit
+    if number > MOST:
+        raise UsageError(f"{where} {text[:40]}: no machine has that. Write it like 80GiB.")
+    size = int(number)
     if size < 1:
         raise UsageError(f"{where} {text}: nothing fits into no memory. Give a size like 80GiB.")
     return size
