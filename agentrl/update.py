@@ -57,6 +57,7 @@ LOWERED = 0.7
 REGAINED, CALM = 1.25, 10
 """By how much the cap rises after so many steps in which it did not, up to what was set."""
 
+
 @dataclass(frozen=True, slots=True)
 class _Work:
     """What one step trains on, before it is cut."""
