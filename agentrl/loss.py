@@ -14,6 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from agentrl.errors import UsageError, suggestion
+
 LOG_RATIO_BOUND = 20.0
 """Log-ratios are held within ± this before exp; a token beyond it has no gradient."""
 
@@ -40,6 +42,18 @@ LOSSES: Mapping[str, TokenWeights] = MappingProxyType(
     {"grpo": _mean_of_means, "dapo": _mean_of_tokens, "dr_grpo": _constant}
 )
 """How a loss averages. What `dr_grpo` leaves out of its advantages is advantage.py's."""
+
+
+def loss_named(name: str) -> TokenWeights:
+    """How a loss averages.
+
+    Raises:
+        UsageError: there is no such loss.
+    """
+    if name not in LOSSES:
+        hint = suggestion(name, LOSSES, ", ".join(LOSSES))
+        raise UsageError(f"--loss {name}: no such loss. {hint}")
+    return LOSSES[name]
 
 
 class TokenSums(NamedTuple):

@@ -20,11 +20,11 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
-from agentrl.errors import RunError, UsageError, suggestion
+from agentrl.errors import RunError
 from agentrl.figures import UpdateReport, added, figures
 from agentrl.head import TokenScores, score, verify
 from agentrl.layout import Rows, lay_out
-from agentrl.loss import LOSSES, clipped_loss
+from agentrl.loss import clipped_loss, loss_named
 from agentrl.master import Masters
 from agentrl.meter import Gauge, Meter, Observe, gauge_of
 from agentrl.move import Move, allocate
@@ -99,17 +99,15 @@ class Learner:
             lr: Learning rate.
             weight_decay: AdamW's decoupled decay.
             optimizer: A name of OPTIMIZERS.
-            loss: A name of LOSSES.
+            loss: A name of loss.LOSSES.
             clip_low: A ratio may fall to 1 - this.
             clip_high: A ratio may rise to 1 + this.
             grad_norm: Gradients are clipped to this length.
             tokens_per_micro_batch: The cap to start with.
             temperature: What the engine sampled at.
-            checkpointing: none; layers recomputes activations in backward; offload also keeps
-                what it starts from on the host.
+            checkpointing: A name of recompute.MEMORY: none, layers or offload.
             packing: Lay rows one after the other, where the model computes them as if alone.
-            share_prompts: Compute a prompt once for all its rows in a micro-batch, where the
-                model's rows can be packed and its attention is plain.
+            share_prompts: Compute a prompt once for its rows, where attention is plain.
             parallel: The other ranks; each is given all samples.
             observe: Told tokens and peak bytes of every micro-batch, where a device tells them.
             gauge: Reads peaks; None takes what the model's device has.
@@ -118,26 +116,18 @@ class Learner:
             UsageError: the model, or a setting, cannot be used.
             RunError: the optimizer's states do not fit, or another rank failed.
         """
-        if loss not in LOSSES:
-            known = ", ".join(LOSSES)
-            raise UsageError(f"--loss {loss}: no such loss. {suggestion(loss, LOSSES, known)}")
         self.model = model.eval()
         self.cap = tokens_per_micro_batch
         self.skipped_steps = 0
         self._parallel = parallel
         self._recomputing = partial(MEMORY[checkpointing], model)
         self._temperature = temperature
-        self._token_weights = LOSSES[loss]
+        self._token_weights = loss_named(loss)
         self._clip = {"clip_low": clip_low, "clip_high": clip_high}
         self._meter = Meter(gauge or gauge_of(model.device), observe)
         parallel.share([p for p in model.parameters() if p.requires_grad])
         together(parallel, self._verify)
-        refused = together(parallel, partial(packable, model)) if packing else ["not asked for."]
-        self.padded_because = max(refused)
-        """Why rows are not packed; "" where they are."""
-        self._packed = not self.padded_because
-        apart = together(parallel, partial(sharable, model)) if self._packed else ["padded."]
-        self._shared = share_prompts and not max(apart)
+        self._choose_layout(packing, share_prompts)
         self._masters = Masters(model)
         self._make(partial(build, optimizer, lr=lr, weight_decay=weight_decay))
         self._move = Move(self._masters, self._optimizer, grad_norm)
@@ -257,6 +247,15 @@ class Learner:
         verify(self.model)
         with self._recomputing():
             verify(self.model)
+
+    def _choose_layout(self, packing: bool, share_prompts: bool) -> None:
+        """What this model computes as if each row were alone, on every rank alike."""
+        packs, shares = partial(packable, self.model), partial(sharable, self.model)
+        self.padded_because = max(together(self._parallel, packs)) if packing else "not asked for."
+        """Why rows are not packed; "" where they are."""
+        self._packed = not self.padded_because
+        apart = together(self._parallel, shares) if self._packed else ["padded."]
+        self._shared = share_prompts and not max(apart)
 
     def _make(self, build: Callable[[Sequence[Parameter]], Optimizer]) -> None:
         """The optimizer, with all that outlives a step: no step needs more than the first."""

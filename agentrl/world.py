@@ -143,21 +143,14 @@ def _prepare(
         held.enter_context(record.hold(going_on))
     make_env = env_maker(config.env.name, config.env.options)
     sample_env = make_env()
-    test = supply(sample_env, "test", config.env.name)
-    heldout = distinct(test, config.heldout.tasks, config.env.name)
-    source = supply(sample_env, "train", config.env.name, heldout)
-    draw(source, Standing(), seed=config.train.seed, count=config.train.tasks_per_step)
+    source, heldout = _tasks(config, sample_env)
     policy = _policy(config)
     renderer = renderer_for(policy.tokenizer)
     check_fits(sample_env, source[0], renderer, config.rollout, policy)
     forecast = _forecast(config, policy)
     own = _learner(config, policy, forecast, parallel)
     learner = Leader(own, parallel) if parallel.world > 1 else own
-    engine = build.build(
-        build.Order(
-            config.engine, policy, policy.folder, config.rollout.max_context, config.train.seed
-        )
-    )
+    engine = _engine(config, policy)
     standing = Standing()
     folder = going_on or record.create(config.run.out, config.run.name, _prefix(config.env.name))
     if going_on is None:
@@ -340,6 +333,20 @@ def _policy(config: TrainConfig) -> Policy:
         lora_targets=model.lora_targets,
         seed=config.train.seed,
     )
+
+
+def _tasks(config: TrainConfig, env: ToolEnv) -> tuple[TaskSource, list[Task]]:
+    """What is trained on and what is measured on; a first step is drawn, to see that it can be."""
+    name = config.env.name
+    heldout = distinct(supply(env, "test", name), config.heldout.tasks, name)
+    source = supply(env, "train", name, heldout)
+    draw(source, Standing(), seed=config.train.seed, count=config.train.tasks_per_step)
+    return source, heldout
+
+
+def _engine(config: TrainConfig, policy: Policy) -> Engine:
+    context, seed = config.rollout.max_context, config.train.seed
+    return build.build(build.Order(config.engine, policy, policy.folder, context, seed))
 
 
 def _forecast(config: TrainConfig, policy: Policy) -> Forecast:
