@@ -17,7 +17,7 @@ from agentrl.sample import Sample
 from agentrl.selection import Selection, effective_tokens, select
 from agentrl.selection.question import Question
 from agentrl.selection.truncation import judged
-from agentrl.trajectory import Trajectory
+from agentrl.trajectory import Branch, Trajectory
 
 UNSCALED = frozenset({"dr_grpo"})
 """Losses whose advantages are not divided by the deviation."""
@@ -100,8 +100,7 @@ def choose(
 
 def longest(trajectory: Trajectory) -> int:
     """Tokens of the longest branch that is trained on."""
-    trained = (b for b in trajectory.branches if any(b.loss_mask))
-    return max((len(branch.input_ids) for branch in trained), default=0)
+    return max((len(branch.input_ids) for branch in _trained(trajectory)), default=0)
 
 
 def samples(chosen: Chosen) -> list[Sample]:
@@ -110,7 +109,7 @@ def samples(chosen: Chosen) -> list[Sample]:
 
 
 def _of_one(trajectory: Trajectory, mark: Mark) -> list[Sample]:
-    branches = [branch for branch in trajectory.branches if any(branch.loss_mask)]
+    branches = _trained(trajectory)
     return [
         Sample(
             input_ids=tuple(branch.input_ids),
@@ -121,6 +120,11 @@ def _of_one(trajectory: Trajectory, mark: Mark) -> list[Sample]:
         )
         for branch in branches
     ]
+
+
+def _trained(trajectory: Trajectory) -> list[Branch]:
+    """Branches that something was sampled in."""
+    return [branch for branch in trajectory.branches if any(branch.loss_mask)]
 
 
 def _cost(trajectory: Trajectory, attention_length: int) -> int:

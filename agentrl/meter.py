@@ -55,15 +55,15 @@ class ProcessGauge:
     exact = False
 
     def __init__(self) -> None:
-        self._before = _peak_of_process()
+        self._before = peak_of_process()
 
     def reset(self) -> None:
         """Count from the peak so far."""
-        self._before = _peak_of_process()
+        self._before = peak_of_process()
 
     def peak(self) -> int:
         """Bytes above the peak at the reset."""
-        return _peak_of_process() - self._before
+        return peak_of_process() - self._before
 
 
 class Meter:
@@ -107,6 +107,7 @@ def gauge_of(device: torch.device) -> Gauge:
     return CudaGauge(device) if device.type == "cuda" else ProcessGauge()
 
 
-def _peak_of_process() -> int:
+def peak_of_process() -> int:
+    """Bytes that the process has held at most."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

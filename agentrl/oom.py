@@ -8,13 +8,12 @@ Not   a decision: whether a step is tried again is its caller's
 from __future__ import annotations
 
 import gc
-import resource
-import sys
 from textwrap import shorten
 
 import torch
 
 from agentrl.errors import RunError
+from agentrl.meter import peak_of_process
 
 PHRASES = ("can't allocate memory", "out of memory", "bad_alloc", "ALLOC_FAILED")
 """How libraries say it in a plain RuntimeError: torch on CPU, CUDA, C++, cuBLAS and cuDNN."""
@@ -55,9 +54,7 @@ def room(device: torch.device) -> str:
     if device.type == "cuda":
         unused, total = torch.cuda.mem_get_info(device)
         return f"{_gib(total - unused)} of {_gib(total)} on {device} are taken without it"
-    unit = 1 if sys.platform == "darwin" else 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    return f"the process has taken up to {_gib(peak)}"
+    return f"the process has taken up to {_gib(peak_of_process())}"
 
 
 def _gib(size: int) -> str:

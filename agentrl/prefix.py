@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 
 from agentrl.errors import UsageError
 from agentrl.head import TOLERANCE, TokenScores, head_of, score, token_logprobs
 from agentrl.layout import Rows, lay_out
 from agentrl.oom import is_oom
-from agentrl.rowwise import attending
+from agentrl.rowwise import attending, plain
 from agentrl.sample import Sample
 
 if TYPE_CHECKING:
@@ -190,23 +189,14 @@ def _attention(
 
 def _stretch(query: Tensor, key: Tensor, value: Tensor, at: Stretch, scaling: float) -> Tensor:
     own, before = query[:, :, at.own], at.prompt.stop - at.prompt.start
-    if before:
-        key, value = (torch.cat([x[:, :, at.prompt], x[:, :, at.own]], dim=2) for x in (key, value))
-    else:
-        key, value = key[:, :, at.own], value[:, :, at.own]
-    group = query.shape[1] // key.shape[1]
-    if group > 1 and not query.is_cpu:
-        # With a mask only the CPU has a kernel for grouped heads; others would hold all scores.
-        key, value = (x.repeat_interleave(group, 1) for x in (key, value))
-        group = 1
-    attend = partial(scaled_dot_product_attention, scale=scaling, enable_gqa=group > 1)
     if not before:
-        return attend(own, key, value, is_causal=True)
+        return plain(own, key[:, :, at.own], value[:, :, at.own], None, scaling)
+    key, value = (torch.cat([x[:, :, at.prompt], x[:, :, at.own]], dim=2) for x in (key, value))
     parts = []
     for start in range(0, own.shape[2], QUERIES):
         some = own[:, :, start : start + QUERIES]
         seen = before + start + some.shape[2]
         mask = torch.ones(some.shape[2], seen, dtype=torch.bool, device=own.device)
         mask = mask.tril(before + start)
-        parts.append(attend(some, key[:, :, :seen], value[:, :, :seen], attn_mask=mask))
+        parts.append(plain(some, key[:, :, :seen], value[:, :, :seen], mask, scaling))
     return torch.cat(parts, dim=2)

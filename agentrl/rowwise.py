@@ -141,14 +141,14 @@ def _by_sdpa(
     for (rows, length), *run in zip(runs, *split, strict=True):
         q, k, v = (x[0].unflatten(1, (rows, length)).transpose(0, 1) for x in run)
         band = _band(length, window, query.device) if window and length > window else None
-        parts.append(_plain(q, k, v, band, scale).transpose(1, 2).flatten(0, 1))
+        parts.append(plain(q, k, v, band, scale).transpose(1, 2).flatten(0, 1))
     return torch.cat(parts)[None]
 
 
-def _plain(
+def plain(
     query: Tensor, key: Tensor, value: Tensor, band: Tensor | None, scale: float | None
 ) -> Tensor:
-    """Torch's attention.
+    """Torch's attention, causal unless a band says what each token sees.
 
     Off the CPU, only half precision without a mask has a kernel for grouped heads. Elsewhere
     they are copied: torch would hold all scores at once.

@@ -120,6 +120,7 @@ class Learner:
         self.cap = tokens_per_micro_batch
         self.skipped_steps = 0
         self._parallel = parallel
+        self._checkpointing = checkpointing
         self._recomputing = partial(MEMORY[checkpointing], model)
         self._temperature = temperature
         self._token_weights = loss_named(loss)
@@ -192,8 +193,7 @@ class Learner:
         each = [longest] * (tokens // longest) + [tokens % longest] * (tokens % longest > 1)
         rows = [(blank(length), 0.0) for length in each or [2]]
         work = _Work(rows, tuple(each))
-        batch = MicroBatch(tuple(range(len(rows))), tokens)
-        shares = ((batch, batch),) * self._parallel.world
+        shares = ((MicroBatch(tuple(range(len(rows))), tokens),) * 2,) * self._parallel.world
         try:
             together(self._parallel, partial(self._accumulate, work, shares))
         except OutOfMemory:
@@ -245,8 +245,9 @@ class Learner:
 
     def _verify(self) -> None:
         verify(self.model)
-        with self._recomputing():
-            verify(self.model)
+        if self._checkpointing != "none":
+            with self._recomputing():
+                verify(self.model)
 
     def _choose_layout(self, packing: bool, share_prompts: bool) -> None:
         """What this model computes as if each row were alone, on every rank alike."""
