@@ -16,6 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -104,7 +105,9 @@ async def _run(
         return _complain(name, "error", str(error), seconds, limit), False
     seconds = time.perf_counter() - begun
     content = clip(result.content, max_chars)
-    return ToolOutcome(name, content, "ok", float(result.reward), seconds), result.terminate
+    status: OutcomeStatus = "error" if result.is_error else "ok"
+    outcome = ToolOutcome(name, content, status, float(result.reward), seconds, result.metrics)
+    return outcome, result.terminate
 
 
 async def _result(env: object, spec: ToolSpec, call: ToolCall) -> ToolResult:
@@ -125,11 +128,19 @@ async def _result(env: object, spec: ToolSpec, call: ToolCall) -> ToolResult:
 
 def _as_result(spec: ToolSpec, value: Any) -> ToolResult:
     result = value if isinstance(value, ToolResult) else ToolResult(_as_text(value))
-    if not math.isfinite(result.reward):
-        raise EnvironmentFault(
-            f"tool {spec.name}: its reward is {result.reward}. Rewards are finite numbers."
-        )
-    return ToolResult(_as_text(result.content), result.reward, bool(result.terminate))
+    metrics = {str(name): float(number) for name, number in result.metrics.items()}
+    for name, number in {"reward": result.reward, **metrics}.items():
+        if not math.isfinite(number):
+            raise EnvironmentFault(
+                f"tool {spec.name}: its {name} is {number}. Rewards and metrics are finite numbers."
+            )
+    return replace(
+        result,
+        content=_as_text(result.content),
+        terminate=bool(result.terminate),
+        metrics=metrics,
+        is_error=bool(result.is_error),
+    )
 
 
 def _as_text(value: Any) -> str:

@@ -58,6 +58,8 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
     _opening: tuple[Message, ...] = ()
     _turns: tuple[Turn, ...] = ()
     _end: EpisodeEnd | None = None
+    _held: bool = False
+    """Whether `start` was called and `release` not yet."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Refuse tools that can't work when the class is made, not when it is played."""
@@ -99,6 +101,13 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         None says that it cannot be scored. It is then left out, never counted as 0.
         """
         return 0.0
+
+    def release(self) -> Any:
+        """Give back what `start` opened, once an episode is scored or given up.
+
+        It is called once for each `start`, also where `start` itself broke half way.
+        """
+        return None
 
     # What a driver calls and reads.
 
@@ -143,9 +152,11 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
 
         Options: `task` is the Task to play; without one it is drawn from `split`.
         """
+        await self.arelease()
         super().reset(seed=seed)
         self._task, self._opening, self._turns, self._end = None, (), (), None
         task, split = self._choose(options or {})
+        self._held = True
         try:
             with blame(EnvironmentFault, f"{type(self).__name__}.start"):
                 extra = _text_or_none("start", await run_author(self.start, task))
@@ -192,6 +203,17 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         self._end = end
         return end
 
+    async def arelease(self) -> None:
+        """Let an episode go: `release`, if it was not called since `start`.
+
+        Raises:
+            EnvironmentFault: `release` broke.
+        """
+        if self._held:
+            self._held = False
+            with blame(EnvironmentFault, f"{type(self).__name__}.release"):
+                await run_author(self.release)
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[list[Message], dict[str, Any]]:
@@ -205,7 +227,10 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         return self._private_loop().wait(self.astep(action))
 
     def close(self) -> None:
-        """Close the private event loop of `reset` and `step`."""
+        """Let the episode go, and close the private event loop of `reset` and `step`."""
+        if self._held:
+            refuse_running_loop("close", "await env.arelease()")
+            self._private_loop().wait(self.arelease())
         if self._loop is not None:
             self._loop.close()
             self._loop = None

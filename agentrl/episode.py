@@ -125,12 +125,14 @@ async def play(env: ToolEnv, seat: Seat, world: Play) -> Trajectory:
             in the trajectory instead.
     """
     tape, deadline = _Tape(), world.clock() + world.limits.timeout
+    end = EpisodeEnd(Stop.ENV_ERROR, problem="it was given up")
     try:
         end = await _play(env, seat, world, tape, deadline)
     except EnvironmentFault as fault:
         end = EpisodeEnd(stop=Stop.ENV_ERROR, problem=str(fault))
     finally:
         world.engine.finish(seat.session)
+        end = await _release(env, world, end)
     return Trajectory(
         task=seat.task,
         member=seat.member,
@@ -180,6 +182,15 @@ async def _reset(
     except TimeoutError:
         raise EnvironmentFault(f"reset took over {world.limits.timeout} s") from None
     return opening
+
+
+async def _release(env: ToolEnv, world: Play, end: EpisodeEnd) -> EpisodeEnd:
+    """Let go of what the episode held; where that breaks, the next episode cannot be trusted."""
+    try:
+        await asyncio.wait_for(env.arelease(), world.limits.timeout)
+    except (EnvironmentFault, TimeoutError) as fault:
+        return EpisodeEnd(stop=Stop.ENV_ERROR, problem=str(fault) or "release took too long")
+    return end
 
 
 async def _end(env: ToolEnv, world: Play, stop: Stop, tape: _Tape) -> EpisodeEnd:

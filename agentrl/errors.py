@@ -6,6 +6,7 @@ Not   a place for messages: the text is written where the mistake is seen
 
     AgentRLError
     ├── UsageError          what the user gave is wrong: exit 2, one line, no traceback
+    │   └── SandboxUnavailable   this machine cannot hold a policy's code
     ├── ToolError           a tool says no in words that the policy may read
     ├── EnvironmentFault    the environment or its infrastructure broke: never a reward
     ├── RenderError         a chat template cannot be used exactly
@@ -27,6 +28,10 @@ class AgentRLError(Exception):
 
 class UsageError(AgentRLError):
     """What the user gave is wrong; the message says where, what, why and what next."""
+
+
+class SandboxUnavailable(UsageError):
+    """Isolation below what was asked for; the message names what is missing and the ways out."""
 
 
 class ToolError(AgentRLError):

@@ -8,7 +8,7 @@ Not   tokens: the same message may be many token sequences (render.py decides wh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NotRequired, TypedDict
 
 FinishReason = Literal["stop", "length"]
@@ -84,6 +84,8 @@ class ToolOutcome:
     status: OutcomeStatus = "ok"
     reward: float = 0.0
     seconds: float = 0.0
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Named numbers that the tool gave beside its words."""
 
     def message(self) -> Message:
         """The outcome as the policy reads it."""

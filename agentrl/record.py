@@ -126,6 +126,8 @@ def episode_row(trajectory: Trajectory, mark: Mark, *, tokens: bool) -> dict[str
         "version": t.version,
         "messages": t.messages,
     }
+    if t.metrics:
+        row["metrics"] = t.metrics
     if t.problem:
         row["problem"] = t.problem
     if tokens:

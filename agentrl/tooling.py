@@ -11,7 +11,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, TypeVar, overload
 
@@ -39,6 +39,10 @@ class ToolResult:
     """Added to the episode's reward."""
     terminate: bool = False
     """The episode is over; it ends with stop `tool_end`."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Named numbers that a run records with the trajectory; the policy never sees them."""
+    is_error: bool = False
+    """The policy reads it as a result, the run counts it as a failed call."""
 
 
 @dataclass(frozen=True, slots=True)

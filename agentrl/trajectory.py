@@ -136,6 +136,16 @@ class Trajectory:
         return self.turns[-1].text if self.turns else ""
 
     @property
+    def metrics(self) -> dict[str, float]:
+        """Mean of each number that tools gave by name, over the calls that gave it."""
+        found: dict[str, list[float]] = {}
+        for turn in self.turns:
+            for outcome in turn.outcomes:
+                for name, number in outcome.metrics.items():
+                    found.setdefault(name, []).append(number)
+        return {name: sum(numbers) / len(numbers) for name, numbers in found.items()}
+
+    @property
     def valid(self) -> bool:
         """Whether its reward may be compared with its group's."""
         return self.reward is not None and self.stop is not Stop.ENV_ERROR
