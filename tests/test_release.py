@@ -9,7 +9,8 @@ import pytest
 
 from agentrl.engines.scripted import ScriptedEngine
 from agentrl.env import ToolEnv
-from agentrl.episode import Limits, Play, Seat, playfrom agentrl.errors import EnvironmentFault
+from agentrl.episode import Limits, Play, Seat, play
+from agentrl.errors import EnvironmentFault
 from agentrl.message import AssistantTurn, Turn
 from agentrl.policy import Sampling
 from agentrl.record import Mark, episode_row
