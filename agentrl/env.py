@@ -21,7 +21,7 @@ import gymnasium
 from agentrl.blocking import PrivateLoop, refuse_running_loop
 from agentrl.calling import run_author, run_calls
 from agentrl.errors import AgentRLError, EnvironmentFault, UsageError, blame, suggestion
-from agentrl.hermes import parse
+from agentrl.formats.hermes import parse
 from agentrl.message import AssistantTurn, Message, Turn
 from agentrl.scoring import EpisodeEnd, score
 from agentrl.spaces import ActionSpace, MessagesSpace

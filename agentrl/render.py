@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agentrl import hermes
+from agentrl.formats import hermes
 from agentrl.errors import RenderError, UsageError, blame
 from agentrl.message import AssistantTurn, FinishReason, Message
 

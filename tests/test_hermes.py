@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrl.hermes import MAX_PROBLEM, parse
+from agentrl.formats.hermes import MAX_PROBLEM, parse
 
 
 def call(body: str) -> str:
