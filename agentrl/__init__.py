@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agentrl.registry import make, register
     from agentrl.selection import Selection, select
     from agentrl.task import JsonlTasks, ListTasks, ProceduralTasks, Task
+    from agentrl.toolbox import Toolbox
     from agentrl.tooling import ToolResult, tool
     from agentrl.training import train
     from agentrl.trajectory import Trajectory
@@ -35,6 +36,7 @@ __all__ = [
     "ToolEnv",
     "ToolError",
     "ToolResult",
+    "Toolbox",
     "Trajectory",
     "Turn",
     "__version__",
@@ -57,6 +59,7 @@ _HOMES = {
     "ToolEnv": "env",
     "ToolError": "errors",
     "ToolResult": "tooling",
+    "Toolbox": "toolbox",
     "Trajectory": "trajectory",
     "Turn": "message",
     "evaluate": "evaluation",

@@ -19,18 +19,16 @@ from contextvars import copy_context
 from dataclasses import replace
 from typing import Any
 
-from pydantic import ValidationError
-
 from agentrl.errors import EnvironmentFault, ToolError, blame, suggestion
 from agentrl.message import OutcomeStatus, ToolCall, ToolOutcome
-from agentrl.tooling import ToolResult, ToolSpec
+from agentrl.tooling import BadArguments, ToolResult, ToolSpec
 
 MAX_COMPLAINT = 500
 """Characters of a message about a call that failed."""
 
 
 async def run_calls(
-    env: object, specs: Mapping[str, ToolSpec], calls: Sequence[ToolCall], *, max_chars: int
+    tools: Mapping[str, ToolSpec], calls: Sequence[ToolCall], *, max_chars: int
 ) -> tuple[tuple[ToolOutcome, ...], bool]:
     """Run calls side by side; also whether one of them ended the episode.
 
@@ -38,7 +36,7 @@ async def run_calls(
     (the first in call order) comes out as an exception, when all have finished.
     """
     results = await asyncio.gather(
-        *(_run(env, specs, call, max_chars) for call in calls), return_exceptions=True
+        *(_run(tools, call, max_chars) for call in calls), return_exceptions=True
     )
     done: list[tuple[ToolOutcome, bool]] = []
     for result in results:
@@ -82,19 +80,19 @@ def clip(text: str, max_chars: int) -> str:
 
 
 async def _run(
-    env: object, specs: Mapping[str, ToolSpec], call: ToolCall, max_chars: int
+    tools: Mapping[str, ToolSpec], call: ToolCall, max_chars: int
 ) -> tuple[ToolOutcome, bool]:
     name = call.name or "tool_call"
     if call.problem is not None:
         return _complain(name, "malformed", f"malformed call: {call.problem}"), False
-    spec = specs.get(call.name)
+    spec = tools.get(call.name)
     if spec is None:
-        return _complain(name, "unknown_tool", _unknown(call.name, specs)), False
+        return _complain(name, "unknown_tool", _unknown(call.name, tools)), False
     begun = time.perf_counter()
     try:
         with blame(_Failed, f"{spec.name} failed"):
-            result = await _result(env, spec, call)
-    except _BadArguments as error:
+            result = await _result(spec, call)
+    except BadArguments as error:
         return _complain(name, "bad_arguments", str(error)), False
     except _TooSlow as error:
         seconds = time.perf_counter() - begun
@@ -110,15 +108,12 @@ async def _run(
     return outcome, result.terminate
 
 
-async def _result(env: object, spec: ToolSpec, call: ToolCall) -> ToolResult:
-    try:
-        arguments = spec.bind(call.arguments)
-    except ValidationError as error:
-        raise _BadArguments(_objections(spec, error)) from error
+async def _result(spec: ToolSpec, call: ToolCall) -> ToolResult:
+    arguments = spec.check(call.arguments)
     clock = asyncio.timeout(spec.timeout)
     try:
         async with clock:
-            value = await run_author(spec.fn, env, **arguments)
+            value = await run_author(spec.fn, **arguments)
     except TimeoutError:
         if not clock.expired():
             raise
@@ -158,17 +153,6 @@ def _unknown(name: str, specs: Mapping[str, ToolSpec]) -> str:
         return f"unknown tool {name[:80]}. There are no tools here."
     parts = [f"unknown tool {name[:80]}.", suggestion(name[:80], specs)]
     return " ".join([p for p in parts if p] + [f"Available: {', '.join(specs)}."])
-
-
-def _objections(spec: ToolSpec, error: ValidationError) -> str:
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    said = [f"{'.'.join(map(str, e['loc']))[:80]}: {e['msg']}" for e in found[:3]]
-    known = ", ".join(spec.parameters.get("properties", {})) or "none"
-    return f"{spec.name}: bad arguments. {'; '.join(said)}. Parameters: {known}."
-
-
-class _BadArguments(ToolError):
-    """The arguments do not fit the tool's schema."""
 
 
 class _TooSlow(ToolError):

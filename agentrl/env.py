@@ -26,6 +26,7 @@ from agentrl.message import AssistantTurn, Message, Turn
 from agentrl.scoring import EpisodeEnd, score
 from agentrl.spaces import ActionSpace, MessagesSpace
 from agentrl.task import Task, TaskSource
+from agentrl.toolbox import Toolbox
 from agentrl.tooling import ToolSpec, is_tool, tools_of
 from agentrl.trajectory import Branch, Stop, Trajectory, tool_calls
 
@@ -58,8 +59,8 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
     _opening: tuple[Message, ...] = ()
     _turns: tuple[Turn, ...] = ()
     _end: EpisodeEnd | None = None
-    _held: bool = False
-    """Whether `start` was called and `release` not yet."""
+    _held: Sequence[ToolEnv | Toolbox] = ()
+    """Whose `start` was called and `release` not yet, in the order of starting."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Refuse tools that can't work when the class is made, not when it is played."""
@@ -102,6 +103,10 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         """
         return 0.0
 
+    def toolboxes(self) -> Sequence[Toolbox]:
+        """Boxes whose tools are offered beside its own, made for this instance alone."""
+        return ()
+
     def release(self) -> Any:
         """Give back what `start` opened, once an episode is scored or given up.
 
@@ -143,7 +148,7 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
 
     def tool_schemas(self) -> list[dict[str, Any]]:
         """Schemas of the tools, as chat templates take them."""
-        return [copy.deepcopy(spec.schema()) for spec in self._tools.values()]
+        return [copy.deepcopy(spec.schema()) for spec in self._offered().values()]
 
     async def areset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -156,10 +161,12 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         super().reset(seed=seed)
         self._task, self._opening, self._turns, self._end = None, (), (), None
         task, split = self._choose(options or {})
-        self._held = True
+        with blame(EnvironmentFault, f"{type(self).__name__}.toolboxes"):
+            await run_author(self._offered)
         try:
-            with blame(EnvironmentFault, f"{type(self).__name__}.start"):
-                extra = _text_or_none("start", await run_author(self.start, task))
+            for box in self._boxes:
+                await self._start(box, task)
+            extra = await self._start(self, task)
         except AgentRLError as error:
             self._end = EpisodeEnd(Stop.ENV_ERROR, problem=str(error))
             raise EnvironmentFault(str(error)) from error
@@ -204,15 +211,22 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         return end
 
     async def arelease(self) -> None:
-        """Let an episode go: `release`, if it was not called since `start`.
+        """Let an episode go: `release`, if it was not called since `start`, and that of its boxes.
 
         Raises:
-            EnvironmentFault: `release` broke.
+            EnvironmentFault: A `release` broke; the others were called all the same.
         """
-        if self._held:
-            self._held = False
-            with blame(EnvironmentFault, f"{type(self).__name__}.release"):
-                await run_author(self.release)
+        faults: list[AgentRLError] = []
+        while self._held:
+            # Off first: one whose release is cancelled is not asked again, the others are.
+            *self._held, owner = self._held
+            try:
+                with blame(EnvironmentFault, f"{type(owner).__name__}.release"):
+                    await run_author(owner.release)
+            except AgentRLError as fault:
+                faults.append(fault)
+        if faults:
+            raise faults[0]
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -245,7 +259,7 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         if tool_calls(self.turns) > self.max_tool_calls:
             return Stop.MAX_TOOL_CALLS
         outcomes, terminate = await run_calls(
-            self, self._tools, turn.calls, max_chars=self.max_result_chars
+            self._offered(), turn.calls, max_chars=self.max_result_chars
         )
         self._amend(outcomes=tuple(replace(o, content=self.clip(o.content)) for o in outcomes))
         if terminate:
@@ -302,6 +316,41 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         if not isinstance(task, Task):
             raise UsageError(f"reset: option task is a {type(task).__name__}. Give a Task.")
         return task, str(options.get("split", task.split))
+
+    async def _start(self, owner: ToolEnv | Toolbox, task: Task) -> str | None:
+        self._held = [*self._held, owner]
+        with blame(EnvironmentFault, f"{type(owner).__name__}.start"):
+            said = await run_author(owner.start, task)
+            return _text_or_none("start", said) if owner is self else None
+
+    def _offered(self) -> dict[str, ToolSpec]:
+        """All tools by name: its own, then those of its boxes."""
+        own = {name: spec.bound(self) for name, spec in self._tools.items()}
+        return own | self._boxed
+
+    @cached_property
+    def _boxes(self) -> tuple[Toolbox, ...]:
+        where, boxes = type(self).__name__, tuple(self.toolboxes())
+        for box in boxes:
+            if not isinstance(box, Toolbox):
+                raise UsageError(
+                    f"{where}.toolboxes: {type(box).__name__} is no Toolbox. Return instances."
+                )
+            box.given_to(self)
+        return boxes
+
+    @cached_property
+    def _boxed(self) -> dict[str, ToolSpec]:
+        """Tools of the boxes, whose names must differ."""
+        found: dict[str, ToolSpec] = {}
+        for name, spec in (item for box in self._boxes for item in box.tools().items()):
+            if name in found or name in self._tools:
+                raise UsageError(
+                    f"{type(self).__name__}: two tools are called {name}. Rename one, "
+                    "or leave a box out."
+                )
+            found[name] = spec
+        return found
 
     @cached_property
     def _sources(self) -> dict[str, TaskSource]:

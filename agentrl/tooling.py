@@ -11,13 +11,22 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from types import FunctionType
 from typing import Any, TypeVar, overload
 
-from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, TypeAdapter, create_model
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PydanticUserError,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
 
-from agentrl.errors import UsageError, blame
+from agentrl.errors import ToolError, UsageError, blame
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,28 +54,35 @@ class ToolResult:
     """The policy reads it as a result, the run counts it as a failed call."""
 
 
+class BadArguments(ToolError):
+    """Arguments that do not fit a tool's schema, in words for the policy."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Marked:
     """What the decorator was told."""
 
     timeout: float
     name: str
+    parallel: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """One tool of an environment class."""
+    """One tool: what a policy is told about it, and how it is run."""
 
     name: str
     description: str
     parameters: Mapping[str, Any]
-    """JSON schema of the arguments."""
+    """JSON schema of the arguments, an object."""
     timeout: float
     """Seconds."""
     fn: Callable[..., Any]
-    """The method, not bound to an environment."""
-    arguments: type[BaseModel]
-    """Model that checks arguments; its field `a<i>` is the i-th parameter."""
+    """What is called with the arguments; of a class's tool the method, until it is `bound`."""
+    check: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+    """Arguments as the policy wrote them → keyword arguments of `fn`, or BadArguments."""
+    parallel: bool = True
+    """Whether it may run beside the other calls of a turn."""
 
     def schema(self) -> dict[str, Any]:
         """The tool as chat templates take it."""
@@ -77,18 +93,24 @@ class ToolSpec:
         }
         return {"type": "function", "function": function}
 
-    def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Checked keyword arguments; pydantic's ValidationError where they don't fit."""
-        model = self.arguments.model_validate(dict(arguments))
-        fields = self.arguments.model_fields
-        return {str(field.alias): getattr(model, key) for key, field in fields.items()}
+    def bound(self, owner: object) -> ToolSpec:
+        """The tool of one instance: its method needs no `self` any more."""
+        return replace(self, fn=partial(self.fn, owner))
 
 
 @overload
 def tool(fn: F) -> F: ...
 @overload
-def tool(*, timeout: float = TIMEOUT, name: str | None = None) -> Callable[[F], F]: ...
-def tool(fn: F | None = None, *, timeout: float = TIMEOUT, name: str | None = None) -> Any:
+def tool(
+    *, timeout: float = TIMEOUT, name: str | None = None, parallel: bool = True
+) -> Callable[[F], F]: ...
+def tool(
+    fn: F | None = None,
+    *,
+    timeout: float = TIMEOUT,
+    name: str | None = None,
+    parallel: bool = True,
+) -> Any:
     """Mark a method as a tool that the policy may call.
 
     Its schema comes from the type hints and the docstring, whose `Args:` section describes
@@ -102,7 +124,7 @@ def tool(fn: F | None = None, *, timeout: float = TIMEOUT, name: str | None = No
     def mark(method: F) -> F:
         if not isinstance(method, FunctionType):
             raise UsageError(f"tool: {method!r} is not a plain method. Put @tool on a `def`.")
-        setattr(method, _MARK, _Marked(timeout, name or method.__name__))
+        setattr(method, _MARK, _Marked(timeout, name or method.__name__, parallel))
         return method
 
     return mark if fn is None else mark(fn)
@@ -142,7 +164,26 @@ def _spec(where: str, method: Any, marked: _Marked) -> ToolSpec:
     with blame(UsageError, f"{where}: no schema can be made from its hints"):
         model = _model(where, method, described)
         parameters = _untitled(model.model_json_schema(by_alias=True))
-    return ToolSpec(marked.name, summary, parameters, marked.timeout, method, model)
+    check = partial(_check, marked.name, model)
+    return ToolSpec(
+        marked.name, summary, parameters, marked.timeout, method, check, marked.parallel
+    )
+
+
+def _check(name: str, model: type[BaseModel], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Keyword arguments of the types that the hints name; models stay models."""
+    try:
+        checked = model.model_validate(dict(arguments))
+    except ValidationError as error:
+        raise BadArguments(_objections(name, model, error)) from None
+    return {str(field.alias): getattr(checked, key) for key, field in model.model_fields.items()}
+
+
+def _objections(name: str, model: type[BaseModel], error: ValidationError) -> str:
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    said = [f"{'.'.join(map(str, e['loc']))[:80]}: {e['msg']}" for e in found[:3]]
+    known = ", ".join(str(field.alias) for field in model.model_fields.values()) or "none"
+    return f"{name}: bad arguments. {'; '.join(said)}. Parameters: {known}."
 
 
 def _model(where: str, method: FunctionType, described: Mapping[str, str]) -> type[BaseModel]:

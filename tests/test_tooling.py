@@ -85,9 +85,13 @@ class Desk:
 SPECS = tools_of(Desk)
 
 
+def bound(owner):
+    return {name: spec.bound(owner) for name, spec in tools_of(type(owner)).items()}
+
+
 def run(*calls, desk=None, max_chars=8000):
     async def main():
-        return await run_calls(desk or Desk(), SPECS, calls, max_chars=max_chars)
+        return await run_calls(bound(desk or Desk()), calls, max_chars=max_chars)
 
     return asyncio.run(main())
 
@@ -291,7 +295,7 @@ def test_a_thread_that_outlives_its_time_limit_harms_nobody():
             return "late"
 
     async def main():
-        return await run_calls(Stuck(), tools_of(Stuck), [ToolCall("wait", {})], max_chars=99)
+        return await run_calls(bound(Stuck()), [ToolCall("wait", {})], max_chars=99)
 
     ((outcome,), _) = asyncio.run(main())
     assert outcome.status == "timeout"
@@ -336,7 +340,7 @@ def test_a_cancellation_inside_a_tool_is_the_tools_failure_not_the_episodes_end(
 
     async def main():
         calls = [ToolCall("lost", {}), ToolCall("add", {"a": 1})]
-        return await run_calls(Inner(), tools_of(Inner), calls, max_chars=99)
+        return await run_calls(bound(Inner()), calls, max_chars=99)
 
     outcomes, _ = asyncio.run(main())
     assert [o.status for o in outcomes] == ["error", "ok"]
@@ -366,7 +370,7 @@ def test_a_fault_comes_out_when_all_others_have_finished():
 
     async def main():
         calls = [ToolCall("fail", {"how": "fault"}), ToolCall("late", {})]
-        await run_calls(desk, tools_of(Half), calls, max_chars=99)
+        await run_calls(bound(desk), calls, max_chars=99)
 
     with pytest.raises(EnvironmentFault, match="database is gone"):
         asyncio.run(main())
@@ -385,7 +389,7 @@ def test_blocking_tools_of_a_turn_run_side_by_side():
 
     async def main():
         calls = [ToolCall("meet", {})] * 40
-        return await run_calls(Meeting(), tools_of(Meeting), calls, max_chars=99)
+        return await run_calls(bound(Meeting()), calls, max_chars=99)
 
     outcomes, _ = asyncio.run(main())
     assert {o.content for o in outcomes} == {"met"}
@@ -408,7 +412,7 @@ def test_the_order_of_completion_changes_nothing(order):
 
     async def main():
         calls = [ToolCall("wait", {"i": i}) for i in range(4)]
-        return await run_calls(Chain(), tools_of(Chain), calls, max_chars=99)
+        return await run_calls(bound(Chain()), calls, max_chars=99)
 
     outcomes, _ = asyncio.run(main())
     assert [o.content for o in outcomes] == ["0", "1", "2", "3"]
@@ -425,7 +429,7 @@ def test_threads_see_the_context_of_their_episode():
 
     async def episode(name):
         where.set(name)
-        return await run_calls(Seer(), tools_of(Seer), [ToolCall("look", {})], max_chars=99)
+        return await run_calls(bound(Seer()), [ToolCall("look", {})], max_chars=99)
 
     async def main():
         return await asyncio.gather(episode("a"), episode("b"))
@@ -436,7 +440,7 @@ def test_threads_see_the_context_of_their_episode():
 def test_cancelling_an_episode_passes_through_its_tools():
     async def main():
         task = asyncio.ensure_future(
-            run_calls(Desk(), SPECS, [ToolCall("slow-one", {})], max_chars=9)
+            run_calls(bound(Desk()), [ToolCall("slow-one", {})], max_chars=9)
         )
         await asyncio.sleep(0)
         task.cancel()

@@ -1,0 +1,61 @@
+"""Toolbox: tools with state of their own, for any environment.
+
+In    a subclass with @tool methods; options are keyword arguments of its `__init__`
+Out   tools that an environment offers beside its own, with fresh state for each episode
+Not   shared: a box belongs to one environment instance, and plays one episode at a time
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+from agentrl.errors import UsageError
+from agentrl.task import Task
+from agentrl.tooling import ToolSpec, tools_of
+
+
+class Toolbox:
+    """Base of sets of tools. Subclasses write @tool methods, as an environment does.
+
+    What a subclass writes may be async; what is not runs in a thread. An environment names its
+    boxes in `toolboxes`; an episode starts them in that order, each before the environment's
+    own `start`, and releases them in the opposite order after its own `release`.
+    """
+
+    _owner: weakref.ref[object] | None = None
+
+    def start(self, task: Task) -> Any:
+        """Make fresh state for an episode."""
+        return None
+
+    def release(self) -> Any:
+        """Give back what `start` opened.
+
+        It is called once for each `start`, also where `start` itself broke half way.
+        """
+        return None
+
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """The tools by name, each bound to this box.
+
+        Called once an instance, in a thread, before its first `start`. A box whose tools are
+        known only at run time overrides it: `ToolSpec.fn` is then any function that takes the
+        arguments, and `ToolSpec.check` looks at them first.
+        """
+        return {name: spec.bound(self) for name, spec in tools_of(type(self)).items()}
+
+    def given_to(self, owner: object) -> None:
+        """Note whose box this is; the state of an episode can't serve two.
+
+        Raises:
+            UsageError: It is another's already.
+        """
+        before = self._owner and self._owner()
+        if before is not None and before is not owner:
+            raise UsageError(
+                f"{type(owner).__name__}.toolboxes: this {type(self).__name__} belongs to another "
+                f"{type(before).__name__}. Make a new one for each instance."
+            )
+        self._owner = weakref.ref(owner)
