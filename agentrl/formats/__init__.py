@@ -1,1 +1,1 @@
-"""How model families write tool calls, and how each is read back."""
+"""How model families write tool calls, and how each is read back (`table.FORMATS`)."""
