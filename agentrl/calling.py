@@ -1,8 +1,8 @@
 """Calls of one turn → outcomes, whatever the tools do.
 
-In    an environment, its tools, the calls as the policy wrote them
+In    tools, the calls as the policy wrote them
 Out   one ToolOutcome for each call, in the order they were written
-Not   a sandbox, nor an order of execution: the calls of one turn run at the same time
+Not   a sandbox, nor an order of execution beyond what tools and environments ask for
 """
 
 from __future__ import annotations
@@ -11,76 +11,101 @@ import asyncio
 import inspect
 import json
 import math
-import threading
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
-from contextvars import copy_context
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from agentrl.errors import EnvironmentFault, ToolError, blame, suggestion
+from pydantic_core import to_jsonable_python
+
+from agentrl.author import TooSlow, run_author
+from agentrl.errors import BadArguments, EnvironmentFault, ToolError, blame, suggestion
 from agentrl.message import OutcomeStatus, ToolCall, ToolOutcome
-from agentrl.tooling import BadArguments, ToolResult, ToolSpec
+from agentrl.tooling import ToolResult, ToolSpec
 
 MAX_COMPLAINT = 500
 """Characters of a message about a call that failed."""
+MAX_ARGUMENTS = 100_000
+"""Characters of the arguments of a call."""
+MAX_DEPTH = 100
+"""Of lists and objects inside each other in arguments."""
+MAX_JSON = 1_000_000
+"""Characters of a returned value as JSON; a longer one loses its end before it is clipped."""
+NOT_RUN = "not run: another call of the turn ended the episode."
 
 
 async def run_calls(
-    tools: Mapping[str, ToolSpec], calls: Sequence[ToolCall], *, max_chars: int
+    tools: Mapping[str, ToolSpec],
+    calls: Sequence[ToolCall],
+    *,
+    max_chars: int,
+    max_arguments: int = MAX_ARGUMENTS,
+    parallel: bool = True,
 ) -> tuple[tuple[ToolOutcome, ...], bool]:
-    """Run calls side by side; also whether one of them ended the episode.
+    """Run calls; also whether one of them ended the episode.
+
+    Calls run side by side. One whose tool is not `parallel`, or each where `parallel` is false,
+    waits for those before it, and those after it wait for it. When one ends the episode, those
+    beside it finish, and those that waited are not run.
 
     A tool that fails says so to the policy and disturbs no other; only an EnvironmentFault
-    (the first in call order) comes out as an exception, when all have finished.
+    (the first in call order) comes out as an exception, when all beside it have finished.
+
+    Args:
+        tools: Tools by name, each bound to its owner.
+        calls: As the policy wrote them.
+        max_chars: Of the content of an outcome.
+        max_arguments: Characters of the arguments of a call; one with more is not run.
+        parallel: Whether calls run side by side at all.
     """
-    results = await asyncio.gather(
-        *(_run(tools, call, max_chars) for call in calls), return_exceptions=True
-    )
-    done: list[tuple[ToolOutcome, bool]] = []
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-        done.append(result)
-    return tuple(outcome for outcome, _ in done), any(terminate for _, terminate in done)
-
-
-async def run_author(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Run an author's function: awaited if it is async, else in a thread of its own.
-
-    Not in a pool: a pool's threads are few, and one that hangs would be missing for good.
-    """
-    if inspect.iscoroutinefunction(fn):
-        return await _own(fn(*args, **kwargs))
-    value = await _in_thread(lambda: fn(*args, **kwargs))
-    return await _own(value) if inspect.isawaitable(value) else value
-
-
-async def _own(work: Awaitable[Any]) -> Any:
-    """What an author awaits; a cancellation that nobody here asked for is an error of theirs."""
-    try:
-        return await work
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        raise RuntimeError("something that it waited for was cancelled") from error
+    outcomes: list[ToolOutcome] = []
+    ended = False
+    for batch in _batches(tools, calls, parallel):
+        if ended:
+            outcomes += [_complain(call.name or "tool_call", "error", NOT_RUN) for call in batch]
+            continue
+        results = await asyncio.gather(
+            *(_run(tools, call, max_chars, max_arguments) for call in batch),
+            return_exceptions=True,
+        )
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+            outcomes.append(result[0])
+            ended = ended or result[1]
+    return tuple(outcomes), ended
 
 
 def clip(text: str, max_chars: int) -> str:
     """At most so many characters; the middle goes, with a notice. Always encodable."""
-    text = text.encode("utf-8", "replace").decode()
-    if len(text) <= max_chars:
-        return text
-    notice = f"\n[... {len(text) - max_chars} or more characters left out ...]\n"
-    room = max(0, max_chars - len(notice))
-    head = (room + 1) // 2
-    return (text[:head] + notice + text[len(text) - room // 2 :])[:max_chars]
+    if len(text) > max_chars:
+        notice = f"\n[... {len(text) - max_chars} or more characters left out ...]\n"
+        room = max(0, max_chars - len(notice))
+        head = (room + 1) // 2
+        text = (text[:head] + notice + text[len(text) - room // 2 :])[:max_chars]
+    return text.encode("utf-8", "replace").decode()
+
+
+def _batches(
+    tools: Mapping[str, ToolSpec], calls: Sequence[ToolCall], parallel: bool
+) -> Iterator[list[ToolCall]]:
+    """Calls that run side by side, in call order."""
+    batch: list[ToolCall] = []
+    for call in calls:
+        spec = tools.get(call.name)
+        if parallel and (spec is None or spec.parallel):
+            batch.append(call)
+            continue
+        if batch:
+            yield batch
+        yield [call]
+        batch = []
+    if batch:
+        yield batch
 
 
 async def _run(
-    tools: Mapping[str, ToolSpec], call: ToolCall, max_chars: int
+    tools: Mapping[str, ToolSpec], call: ToolCall, max_chars: int, max_arguments: int
 ) -> tuple[ToolOutcome, bool]:
     name = call.name or "tool_call"
     if call.problem is not None:
@@ -88,110 +113,137 @@ async def _run(
     spec = tools.get(call.name)
     if spec is None:
         return _complain(name, "unknown_tool", _unknown(call.name, tools)), False
-    begun = time.perf_counter()
+    clock = asyncio.get_running_loop().time
+    begun = clock()
     try:
         with blame(_Failed, f"{spec.name} failed"):
-            result = await _result(spec, call)
-    except BadArguments as error:
-        return _complain(name, "bad_arguments", str(error)), False
-    except _TooSlow as error:
-        seconds = time.perf_counter() - begun
-        return _complain(name, "timeout", str(error), seconds), False
-    except ToolError as error:
-        seconds = time.perf_counter() - begun
-        limit = MAX_COMPLAINT if isinstance(error, _Failed) else max_chars
-        return _complain(name, "error", str(error), seconds, limit), False
-    seconds = time.perf_counter() - begun
-    content = clip(result.content, max_chars)
+            _check_size(spec, call, max_arguments)
+            result = await _result(spec, call, max_chars)
+    except (TooSlow, ToolError) as error:
+        return _complain(name, *_told(spec, error, max_chars), clock() - begun), False
     status: OutcomeStatus = "error" if result.is_error else "ok"
-    outcome = ToolOutcome(name, content, status, float(result.reward), seconds, result.metrics)
+    outcome = ToolOutcome(
+        name, result.content, status, float(result.reward), clock() - begun, result.metrics
+    )
     return outcome, result.terminate
 
 
-async def _result(spec: ToolSpec, call: ToolCall) -> ToolResult:
-    arguments = spec.check(call.arguments)
-    clock = asyncio.timeout(spec.timeout)
-    try:
-        async with clock:
-            value = await run_author(spec.fn, **arguments)
-    except TimeoutError:
-        if not clock.expired():
-            raise
-        raise _TooSlow(f"{spec.name} took longer than {spec.timeout:g} seconds.") from None
-    return _as_result(spec, value)
+async def _result(spec: ToolSpec, call: ToolCall, max_chars: int) -> ToolResult:
+    if inspect.iscoroutinefunction(spec.fn):
+        work = partial(spec.fn, **spec.check(call.arguments))
+    else:
+        # Checking arguments and writing out values takes time too where they are big.
+        work = partial(_blocking, spec, call, max_chars)
+    return _checked(spec, await run_author(work, seconds=spec.timeout), max_chars)
 
 
-def _as_result(spec: ToolSpec, value: Any) -> ToolResult:
+def _blocking(spec: ToolSpec, call: ToolCall, max_chars: int) -> Any:
+    value = spec.fn(**spec.check(call.arguments))
+    return value if inspect.isawaitable(value) else _checked(spec, value, max_chars)
+
+
+def _checked(spec: ToolSpec, value: Any, max_chars: int) -> ToolResult:
+    """The result that a returned value stands for; checking one again changes nothing."""
     result = value if isinstance(value, ToolResult) else ToolResult(_as_text(value))
-    metrics = {str(name): float(number) for name, number in result.metrics.items()}
+    metrics = {str(name): number for name, number in result.metrics.items()}
     for name, number in {"reward": result.reward, **metrics}.items():
-        if not math.isfinite(number):
+        if not _is_finite(number):
             raise EnvironmentFault(
-                f"tool {spec.name}: its {name} is {number}. Rewards and metrics are finite numbers."
+                f"tool {spec.name}: its {name} is {str(number)[:80]}. "
+                "Rewards and metrics are finite numbers."
             )
     return replace(
         result,
-        content=_as_text(result.content),
+        content=clip(_as_text(result.content), max_chars),
         terminate=bool(result.terminate),
-        metrics=metrics,
+        metrics={name: float(number) for name, number in metrics.items()},
         is_error=bool(result.is_error),
     )
 
 
+def _is_finite(number: Any) -> bool:
+    try:
+        return math.isfinite(number)
+    except (TypeError, OverflowError):
+        return False
+
+
 def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    """Text as it is; anything else as JSON, no more of it than could be read."""
+    if isinstance(value, str):
+        return value
+    parts, size = [], 0
+    encoder = json.JSONEncoder(ensure_ascii=False, default=_plain)
+    for part in encoder.iterencode(value):
+        parts.append(part)
+        size += len(part)
+        if size > MAX_JSON:
+            return "".join(parts)[:MAX_JSON] + " [... the rest left out ...]"
+    return "".join(parts)
+
+
+def _plain(value: Any) -> Any:
+    """Models, dataclasses, dates and the like as JSON has them; the rest as Python shows it."""
+    return to_jsonable_python(value, fallback=str)
+
+
+def _check_size(spec: ToolSpec, call: ToolCall, most: int) -> None:
+    """Refuse arguments that are too big or too deep to look at, without walking all of them."""
+    size, level = 0, [call.arguments]
+    for _ in range(MAX_DEPTH):
+        inner: list[Any] = []
+        for value in level:
+            size += _length(value)
+            if size > most:
+                raise BadArguments(
+                    f"{spec.name}: the arguments are too long. Together they may have "
+                    f"{most} characters."
+                )
+            if isinstance(value, Mapping):
+                inner += [*value, *value.values()]
+            elif isinstance(value, list | tuple):
+                inner += value
+        if not inner:
+            return
+        level = inner
+    raise BadArguments(f"{spec.name}: the arguments are nested over {MAX_DEPTH} levels deep.")
+
+
+def _length(value: Any) -> int:
+    """About the characters of a value as JSON, without those inside it."""
+    if isinstance(value, str | Mapping | list | tuple):
+        return 2 + len(value)
+    return value.bit_length() // 3 + 1 if isinstance(value, int) else 4
+
+
+def _told(
+    spec: ToolSpec, error: TooSlow | ToolError, max_chars: int
+) -> tuple[OutcomeStatus, str, int]:
+    """Status of a call that failed, what the policy reads, and how much of it."""
+    if isinstance(error, TooSlow):
+        text = f"{spec.name} took longer than {spec.timeout:g} seconds."
+        return "timeout", text, MAX_COMPLAINT
+    if isinstance(error, BadArguments):
+        return "bad_arguments", str(error), MAX_COMPLAINT
+    return "error", str(error), MAX_COMPLAINT if isinstance(error, _Failed) else max_chars
 
 
 def _complain(
-    name: str, status: OutcomeStatus, text: str, seconds: float = 0.0, limit: int = MAX_COMPLAINT
+    name: str,
+    status: OutcomeStatus,
+    text: str,
+    limit: int = MAX_COMPLAINT,
+    seconds: float = 0.0,
 ) -> ToolOutcome:
     return ToolOutcome(clip(name, 80), clip(text, limit), status, 0.0, seconds)
 
 
-def _unknown(name: str, specs: Mapping[str, ToolSpec]) -> str:
-    if not specs:
+def _unknown(name: str, tools: Mapping[str, ToolSpec]) -> str:
+    if not tools:
         return f"unknown tool {name[:80]}. There are no tools here."
-    parts = [f"unknown tool {name[:80]}.", suggestion(name[:80], specs)]
-    return " ".join([p for p in parts if p] + [f"Available: {', '.join(specs)}."])
-
-
-class _TooSlow(ToolError):
-    """The tool's time limit ran out."""
+    parts = [f"unknown tool {name[:80]}.", suggestion(name[:80], tools)]
+    return " ".join([p for p in parts if p] + [f"Available: {', '.join(tools)}."])
 
 
 class _Failed(ToolError):
     """The tool raised something that was not meant for the policy."""
-
-
-async def _in_thread(work: Callable[[], Any]) -> Any:
-    """The result of `work`, run in a daemon thread that sees this task's context."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[tuple[Any, Exception | None]] = loop.create_future()
-    context = copy_context()
-
-    def settle(value: Any, error: Exception | None) -> None:
-        if not done.done():
-            done.set_result((value, error))
-
-    def main() -> None:
-        value, error = _caught(lambda: context.run(work))
-        # The loop may be closed when a thread that ran out of time comes back: nobody waits.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(settle, value, error)
-
-    with blame(EnvironmentFault, "no thread to run in"):
-        threading.Thread(target=main, name="agentrl-author", daemon=True).start()
-    value, error = await done
-    if error is not None:
-        raise error
-    return value
-
-
-def _caught(work: Callable[[], Any]) -> tuple[Any, Exception | None]:
-    """A thread has no caller, so everything is carried over to the one who waits."""
-    try:
-        return work(), None
-    except Exception as error:
-        return None, error
-    except BaseException as error:
-        return None, RuntimeError(f"it tried to end the program with {type(error).__name__}")

@@ -18,8 +18,9 @@ from typing import Any, ClassVar
 
 import gymnasium
 
+from agentrl.author import run_author
 from agentrl.blocking import PrivateLoop, refuse_running_loop
-from agentrl.calling import run_author, run_calls
+from agentrl.calling import MAX_ARGUMENTS, run_calls
 from agentrl.errors import AgentRLError, EnvironmentFault, UsageError, blame, suggestion
 from agentrl.formats.hermes import parse
 from agentrl.message import AssistantTurn, Message, Turn
@@ -47,6 +48,10 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
     """Turns in a row whose every call is malformed; one more ends the episode."""
     max_result_chars: int = 8000
     """Of one tool result; the middle goes."""
+    max_argument_chars: int = MAX_ARGUMENTS
+    """Of the arguments of one call; with more it is not run."""
+    parallel_tools: bool = True
+    """Whether the calls of a turn run side by side, or each after the one before it."""
     system_prompt: str = ""
     success: float = 1.0
     """Reward from which an episode counts as correct, where no part is called `correct`."""
@@ -259,7 +264,11 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         if tool_calls(self.turns) > self.max_tool_calls:
             return Stop.MAX_TOOL_CALLS
         outcomes, terminate = await run_calls(
-            self._offered(), turn.calls, max_chars=self.max_result_chars
+            self._offered(),
+            turn.calls,
+            max_chars=self.max_result_chars,
+            max_arguments=self.max_argument_chars,
+            parallel=self.parallel_tools,
         )
         self._amend(outcomes=tuple(replace(o, content=self.clip(o.content)) for o in outcomes))
         if terminate:

@@ -8,6 +8,7 @@ Not   a place for messages: the text is written where the mistake is seen
     ├── UsageError          what the user gave is wrong: exit 2, one line, no traceback
     │   └── SandboxUnavailable   this machine cannot hold a policy's code
     ├── ToolError           a tool says no in words that the policy may read
+    │   └── BadArguments    a call does not fit the tool's schema
     ├── EnvironmentFault    the environment or its infrastructure broke: never a reward
     ├── RenderError         a chat template cannot be used exactly
     ├── EngineError         an engine failed, or gave something that cannot be true
@@ -20,6 +21,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+
+MAX_SAID = 10_000
+"""Characters of somebody else's message that are passed on."""
 
 
 class AgentRLError(Exception):
@@ -36,6 +40,10 @@ class SandboxUnavailable(UsageError):
 
 class ToolError(AgentRLError):
     """A tool's readable refusal; its text becomes the tool's result."""
+
+
+class BadArguments(ToolError):
+    """Arguments of a call that do not fit the tool's schema, in words for the policy."""
 
 
 class EnvironmentFault(AgentRLError):
@@ -71,7 +79,15 @@ def blame(kind: type[AgentRLError], doing: str) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:
         # An author's code that calls exit() has failed like any other.
-        raise kind(f"{doing}: {type(error).__name__}: {error}") from error
+        raise kind(f"{doing}: {type(error).__name__}: {_said(error)}") from error
+
+
+def _said(error: BaseException) -> str:
+    """The beginning of an exception's message, whose text may be anything at all."""
+    try:
+        return str(error)[:MAX_SAID]
+    except Exception as inner:
+        return f"(its message raised {type(inner).__name__})"
 
 
 def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:

@@ -9,32 +9,20 @@ from __future__ import annotations
 
 import inspect
 import re
-import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import FunctionType
 from typing import Any, TypeVar, overload
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PydanticUserError,
-    TypeAdapter,
-    ValidationError,
-    create_model,
-)
-
-from agentrl.errors import ToolError, UsageError, blame
+from agentrl.arguments import check, model_of, read_docstring, schema_of
+from agentrl.errors import UsageError, blame
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 TIMEOUT = 10.0
 """Seconds a tool may take where it does not say."""
 _MARK = "__agentrl_tool__"
-_SECTION = re.compile(r"^(Args|Arguments|Returns|Raises|Yields|Examples?|Notes?):\s*$")
-_ARGUMENT = re.compile(r"^(\w+)(?: \([^)]*\))?:\s*(.*)$")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
@@ -52,10 +40,6 @@ class ToolResult:
     """Named numbers that a run records with the trajectory; the policy never sees them."""
     is_error: bool = False
     """The policy reads it as a result, the run counts it as a failed call."""
-
-
-class BadArguments(ToolError):
-    """Arguments that do not fit a tool's schema, in words for the policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +98,20 @@ def tool(
     """Mark a method as a tool that the policy may call.
 
     Its schema comes from the type hints and the docstring, whose `Args:` section describes
-    the parameters. A method that is not `async` runs in a thread of its own. After `timeout`
-    seconds the policy is told so and the episode goes on; a thread can't be killed, so what it
-    runs should come to an end by itself, and may still change the environment until it does.
+    the parameters. Numbers may come as text ("3"); true and false are no numbers, and NaN and
+    infinity are refused unless the hint is `Annotated[float, Field(allow_inf_nan=True)]`. What
+    a hint says as a model arrives as one.
+
+    It returns text, a ToolResult, or anything that JSON can show; what it raises is told to the
+    policy in a line, and an EnvironmentFault ends the episode.
+
+    Args:
+        fn: The method. One that is not `async` runs in a thread, and may block.
+        timeout: Seconds; then the policy is told so and the episode goes on. A coroutine is
+            cancelled. A thread can't be: what it runs should come to an end by itself, and may
+            change the environment until it does.
+        name: What the policy calls it, if not the method's name.
+        parallel: Whether it may run beside the other calls of a turn.
     """
     if not timeout > 0:
         raise UsageError(f"tool: timeout must be above 0 seconds, not {timeout}.")
@@ -160,107 +155,11 @@ def _spec(where: str, method: Any, marked: _Marked) -> ToolSpec:
         raise UsageError(
             f"{where}: it takes no self. A tool is a method: write `def f(self, ...)`."
         )
-    summary, described = _read_docstring(inspect.getdoc(method) or "")
+    summary, described = read_docstring(inspect.getdoc(method) or "")
     with blame(UsageError, f"{where}: no schema can be made from its hints"):
-        model = _model(where, method, described)
-        parameters = _untitled(model.model_json_schema(by_alias=True))
-    check = partial(_check, marked.name, model)
+        model = model_of(where, method, described)
+        parameters = schema_of(model)
+    checked = partial(check, marked.name, model)
     return ToolSpec(
-        marked.name, summary, parameters, marked.timeout, method, check, marked.parallel
+        marked.name, summary, parameters, marked.timeout, method, checked, marked.parallel
     )
-
-
-def _check(name: str, model: type[BaseModel], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Keyword arguments of the types that the hints name; models stay models."""
-    try:
-        checked = model.model_validate(dict(arguments))
-    except ValidationError as error:
-        raise BadArguments(_objections(name, model, error)) from None
-    return {str(field.alias): getattr(checked, key) for key, field in model.model_fields.items()}
-
-
-def _objections(name: str, model: type[BaseModel], error: ValidationError) -> str:
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    said = [f"{'.'.join(map(str, e['loc']))[:80]}: {e['msg']}" for e in found[:3]]
-    known = ", ".join(str(field.alias) for field in model.model_fields.values()) or "none"
-    return f"{name}: bad arguments. {'; '.join(said)}. Parameters: {known}."
-
-
-def _model(where: str, method: FunctionType, described: Mapping[str, str]) -> type[BaseModel]:
-    """A pydantic model of the parameters, by alias: a tool's `json` or `copy` is as good a name."""
-    hints = _hints(where, method)
-    fields: dict[str, Any] = {}
-    for i, parameter in enumerate(list(inspect.signature(method).parameters.values())[1:]):
-        _check_parameter(where, parameter, hints)
-        _check_hint(where, parameter.name, hints[parameter.name])
-        default = ... if parameter.default is parameter.empty else parameter.default
-        field = Field(default, alias=parameter.name, description=described.get(parameter.name))
-        fields[f"a{i}"] = (hints[parameter.name], field)
-    return create_model(where, __config__=ConfigDict(extra="forbid"), **fields)
-
-
-def _hints(where: str, method: FunctionType) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(method, include_extras=True)
-    except NameError as error:
-        raise UsageError(
-            f"{where}: a type hint can't be read. {error}. Import it, or define it above the class."
-        ) from error
-
-
-def _check_parameter(where: str, parameter: inspect.Parameter, hints: Mapping[str, Any]) -> None:
-    name = parameter.name
-    if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-        raise UsageError(f"{where}: parameter {parameter} can't be given by name. Spell it out.")
-    if name not in hints:
-        raise UsageError(
-            f"{where}: parameter `{name}` has no type hint. The schema is made from hints. "
-            f"Write `{name}: str` or whatever it is."
-        )
-
-
-def _check_hint(where: str, name: str, hint: Any) -> None:
-    try:
-        TypeAdapter(hint).json_schema()
-    except PydanticUserError as error:
-        raise UsageError(
-            f"{where}: parameter `{name}` has a type hint that JSON has no schema for. "
-            "Use str, int, float, bool, Literal, lists, dicts, dataclasses or pydantic models."
-        ) from error
-
-
-def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """The description before the first section, and the entries of `Args:`."""
-    summary: list[str] = []
-    described: dict[str, str] = {}
-    section = current = ""
-    for line in text.splitlines():
-        head = _SECTION.match(line)
-        entry = _ARGUMENT.match(line.strip())
-        if head:
-            section = head[1]
-        elif not section:
-            summary.append(line)
-        elif section in ("Args", "Arguments") and entry:
-            current = entry[1]
-            described[current] = entry[2]
-        elif section in ("Args", "Arguments") and current and line.strip():
-            described[current] += f" {line.strip()}"
-    return "\n".join(summary).strip(), described
-
-
-def _untitled(schema: Any) -> Any:
-    """A schema without pydantic's titles, which only cost tokens."""
-    if isinstance(schema, list):
-        return [_untitled(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    out = {}
-    for key, value in schema.items():
-        if key in ("properties", "$defs"):
-            out[key] = {name: _untitled(inner) for name, inner in value.items()}
-        elif key in ("default", "enum", "const", "examples"):
-            out[key] = value
-        elif key != "title":
-            out[key] = _untitled(value)
-    return out

@@ -8,10 +8,10 @@ import json
 import pytest
 
 from agentrl.env import ToolEnv
-from agentrl.errors import EnvironmentFault, ToolError, UsageError
+from agentrl.errors import BadArguments, EnvironmentFault, ToolError, UsageError
 from agentrl.task import Task
 from agentrl.toolbox import Toolbox
-from agentrl.tooling import BadArguments, ToolSpec, tool
+from agentrl.tooling import ToolSpec, tool
 
 TASK = Task("2+2?", "4")
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from agentrl.errors import AgentRLError, UsageError, suggestion
+from agentrl.prints import bound_streams
 from agentrl.version import __version__
 
 DONE, FAILED, WRONG, PROBLEMS, INTERRUPTED = 0, 1, 2, 3, 130
@@ -58,6 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     if argv is None:
         sys.excepthook = report_bug
+        bound_streams()
     verbose = bool({"-v", "--verbose"} & set(words))
     return conclude(lambda: _run(words, verbose, own_process=argv is None), verbose=verbose)
 

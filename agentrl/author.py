@@ -1,0 +1,101 @@
+"""Running what an author wrote: sync or async, with a time limit, never on the loop's time.
+
+In    a function of an environment or a tool
+Out   what it returns; anything it raises as an Exception; TooSlow where its time is up
+Not   protection from code that never gives the loop back: an async function that computes for
+      long blocks everyone, a sync one does not; nor from tasks that it starts by itself
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+from agentrl.errors import AgentRLError
+from agentrl.prints import bounded
+from agentrl.workers import Settled, workers
+
+GRACE = 1.0
+"""Seconds that a cancelled coroutine has for tidying up."""
+
+
+class TooSlow(AgentRLError):
+    """The time limit of a call ran out."""
+
+
+async def run_author(fn: Callable[..., Any], *args: Any, seconds: float | None = None) -> Any:
+    """Run an author's function: awaited if it is async, else in a thread.
+
+    Args:
+        fn: The function; what a sync one returns is awaited where it can be.
+        args: Its arguments.
+        seconds: Time limit. A coroutine is cancelled then, and closed where it does not heed
+            that; a thread is left behind, and what it does later nobody sees.
+
+    Raises:
+        TooSlow: The time is up.
+        EnvironmentFault: Too many threads were left behind, or none can be started.
+    """
+    with bounded():
+        if inspect.iscoroutinefunction(fn):
+            return await _in_task(fn(*args), seconds)
+        return await _in_task(_in_thread(fn, *args), seconds)
+
+
+async def _in_thread(fn: Callable[..., Any], *args: Any) -> Any:
+    value = await workers().run(lambda: fn(*args))
+    return await value if inspect.isawaitable(value) else value
+
+
+async def _in_task(work: Awaitable[Any], seconds: float | None) -> Any:
+    """The result of a task of its own: it ends by the limit even if it swallows cancellation."""
+    task = asyncio.create_task(_settled(work))
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    except asyncio.CancelledError:
+        await _stop(task)
+        raise
+    if not task.done():
+        await _stop(task)
+        raise TooSlow
+    if task.cancelled():
+        raise RuntimeError("something that it waited for was cancelled")
+    value, error = task.result()
+    if error is not None:
+        raise error
+    return value
+
+
+async def _settled(work: Awaitable[Any]) -> Settled:
+    """Everything is carried over as a value: some exceptions would end the loop on the way."""
+    try:
+        return await work, None
+    except asyncio.CancelledError:
+        raise
+    except Exception as error:
+        return None, error
+    except KeyboardInterrupt:
+        if threading.current_thread() is threading.main_thread():
+            raise  # it looks as a person's Ctrl-C does
+        return None, RuntimeError("it tried to end the program with KeyboardInterrupt")
+    except BaseException as error:
+        return None, RuntimeError(f"it tried to end the program with {type(error).__name__}")
+
+
+async def _stop(task: asyncio.Task[Settled]) -> None:
+    task.cancel()
+    try:
+        await asyncio.wait({task}, timeout=GRACE)
+    finally:
+        if not task.done():
+            # At its next await it meets GeneratorExit, which few catch by mistake; the task
+            # itself then ends at the second cancellation. Else it would keep the loop from
+            # closing: `asyncio.run` waits for every task.
+            coroutine: Any = task.get_coro()
+            with suppress(RuntimeError):
+                coroutine.close()
+            task.cancel()
