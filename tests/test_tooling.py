@@ -1,6 +1,5 @@
 import asyncio
 import contextvars
-import math
 import threading
 from typing import Annotated, Literal
 
@@ -72,9 +71,9 @@ class Desk:
         raise ValueError("bad " + "y" * 100_000)
 
     @tool
-    def give(self, reward: float = 0.0, terminate: bool = False) -> ToolResult:
+    def give(self, reward: str = "0", terminate: bool = False) -> ToolResult:
         """Reward."""
-        return ToolResult("given", reward, terminate)
+        return ToolResult("given", float(reward), terminate)
 
     @tool
     def value(self, kind: str) -> object:
@@ -317,7 +316,7 @@ def test_content_can_always_be_encoded_and_is_bounded():
 
 def test_rewards_and_the_end_come_from_results():
     outcomes, terminate = run(
-        ToolCall("give", {"reward": 0.5, "terminate": True}), ToolCall("add", {"a": 1})
+        ToolCall("give", {"reward": "0.5", "terminate": True}), ToolCall("add", {"a": 1})
     )
     assert [o.reward for o in outcomes] == [0.5, 0.0]
     assert terminate
@@ -325,7 +324,7 @@ def test_rewards_and_the_end_come_from_results():
 
 def test_a_reward_that_is_not_finite_is_the_environments_fault():
     with pytest.raises(EnvironmentFault, match="its reward is nan"):
-        run(ToolCall("give", {"reward": math.nan}))
+        run(ToolCall("give", {"reward": "nan"}))
 
 
 def test_a_cancellation_inside_a_tool_is_the_tools_failure_not_the_episodes_end():
