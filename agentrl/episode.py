@@ -161,9 +161,12 @@ async def _play(env: ToolEnv, seat: Seat, world: Play, tape: _Tape, deadline: fl
             stop = Stop.TIMEOUT
         if stop is not None:
             return await _end(env, world, stop, tape)
-        completion = await world.engine.generate(_request(seat, world, tape, room, turn))
+        request = _request(seat, world, tape, room, turn)
+        completion = await world.engine.generate(request)
         tape.say(completion)
-        assistant = world.renderer.parse(completion.ids, completion.finish_reason)
+        assistant = world.renderer.parse(
+            completion.ids, completion.finish_reason, env.tool_schemas(), request.prompt_ids
+        )
         try:
             news, *_ = await _within(deadline, world, env.astep(assistant, branches=tape.branches))
         except TimeoutError:

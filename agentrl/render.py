@@ -4,70 +4,46 @@ In    a Hugging Face tokenizer with a chat template
 Out   Renderer: `render` a conversation, `extend` a token sequence, `parse` a sampled turn
 Not   an encoder of sampled text: ids the policy sampled are never decoded and encoded again
 
-A continuation is learned from a synthetic conversation: what the template puts between
-the end of an assistant turn and the next generation prompt is the suffix. At construction
-every kind of continuation is rendered both ways and compared; a template that differs is
-refused with the reason, and one that rewrites history (it drops earlier reasoning when the
-user speaks again) makes `extend` answer None, so that the caller begins a new branch.
+How the template writes calls is proved (probe.py). A continuation is learned from a synthetic
+conversation: what the template puts between the end of an assistant turn and the next
+generation prompt is the suffix. At construction every kind of continuation is rendered both
+ways and compared; a template that differs after a tool's result is refused with the reason,
+and one that rewrites history (it drops earlier reasoning, or moves the tools when the user
+speaks again) makes `extend` answer None, so that the caller begins a new branch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
-from agentrl.formats import hermes
-from agentrl.errors import RenderError, UsageError, blame
-from agentrl.message import AssistantTurn, FinishReason, Message
+from agentrl.errors import RenderError, UsageError
+from agentrl.formats.format import Format
+from agentrl.message import AssistantTurn, FinishReason, Message, ToolCall
+from agentrl.probe import (
+    ASK,
+    MARK,
+    NEXT,
+    SAY,
+    THOUGHT,
+    TOOL,
+    Calls,
+    begin,
+    calling,
+    ending,
+    probe_calls,
+    results,
+    writes_reasoning,
+)
+from agentrl.template import Template, Tokenizer, regular
 
-THINK_END = "</think>"
 CLIP_NOTICE = "\n[... {cut} tokens left out ...]\n"
+ONE_CALL = "only one call per turn: the first one was run. Write this one again in your next turn"
 
-_ASK = Message(role="user", content="Which?")
-_SAY = Message(role="assistant", content="Thismark.")
-_MARK = "Thismark."
-_CALL: Message = {
-    "role": "assistant",
-    "content": "",
-    "tool_calls": [{"type": "function", "function": {"name": "look", "arguments": {"at": "it"}}}],
-}
-_RESULT = Message(role="tool", content="Seen one.", name="look")
-_AGAIN = Message(role="tool", content="Seen two.", name="look")
-_NEXT = Message(role="user", content="And then?")
-_TOOL: dict[str, Any] = {
-    "type": "function",
-    "function": {
-        "name": "look",
-        "description": "Look at a thing.",
-        "parameters": {
-            "type": "object",
-            "properties": {"at": {"type": "string"}},
-            "required": ["at"],
-        },
-    },
-}
-
-
-class Tokenizer(Protocol):
-    """What is used of a Hugging Face tokenizer."""
-
-    name_or_path: str
-    chat_template: Any
-    eos_token_id: int | None
-    all_special_ids: list[int]
-
-    def apply_chat_template(self, conversation: Any, **kwargs: Any) -> Any:
-        """Messages to text."""
-        ...
-
-    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
-        """Text to ids."""
-        ...
-
-    def decode(self, token_ids: list[int], *, skip_special_tokens: bool) -> str:
-        """Ids to text."""
-        ...
+_NO_MARKER = "its template puts no end marker after an assistant turn."
+_TAIL = 32
+"""Tokens of a prompt in which the opening of reasoning is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +65,40 @@ class Suffix:
 class Renderer:
     """One tokenizer's template, checked. Build it with `renderer_for`."""
 
-    tokenizer: Tokenizer
+    calls: Calls
     closing: tuple[int, ...]
-    """What ends an assistant turn; the first id is the end marker that policies sample."""
-    takes_tools: bool
-    drops_reasoning: bool
+    """What ends a turn of words; the first id is the end marker that policies sample."""
+    closing_call: tuple[int, ...]
+    """What ends a turn that calls tools; the same in most templates."""
+    drops_reasoning: bool = False
     """The template removes earlier reasoning once the user speaks again."""
+    drops_at_results: bool = False
+    """It removes a turn's reasoning already when the results of its calls follow."""
+    anew_at_user: bool = False
+    """It rewrites more than reasoning when the user speaks again."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer whose template this is."""
+        return self.calls.template.tokenizer
+
+    @property
+    def format(self) -> Format:
+        """How the template writes calls."""
+        return self.calls.format
+
+    @property
+    def takes_tools(self) -> bool:
+        """Whether the template tells the policy of tools."""
+        return self.calls.takes_tools
 
     @property
     def stop_token_ids(self) -> tuple[int, ...]:
-        """Ids that end a turn: the template's end marker, and the tokenizer's end of text."""
+        """Ids that end a turn: the template's end markers, its format's, the end of text."""
         eos = self.tokenizer.eos_token_id
-        rest = () if eos is None or eos == self.closing[0] else (eos,)
-        return (self.closing[0], *rest)
+        rest = () if eos is None else (eos,)
+        ids = (self.closing[0], *rest, self.closing_call[0], *self._ends())
+        return tuple(dict.fromkeys(ids))
 
     def render(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()
@@ -111,12 +108,19 @@ class Renderer:
         Raises:
             UsageError: tools are given and the template has no place for them.
         """
+        template = self.calls.template
         if tools and not self.takes_tools:
             raise UsageError(
-                f"{_name(self.tokenizer)}: its chat template has no place for tools. "
+                f"{template}: its chat template has no place for tools. "
                 "The policy would never hear of them. Use a tool-tuned model."
             )
-        return _encode(self.tokenizer, _text(self.tokenizer, messages, tools))
+        try:
+            return template.encode(template.text(messages, tools))
+        except RenderError:
+            mended = regular(messages)
+            if mended == list(messages):
+                raise
+            return template.encode(template.text(mended, tools))
 
     def extend(
         self,
@@ -128,33 +132,74 @@ class Renderer:
 
         All new messages are rendered together, since templates join neighbouring results.
         """
-        speaks = any(m["role"] != "tool" for m in new_messages)
-        if speaks and self.drops_reasoning and self._reasons(previous_ids):
+        if self._rewrites(previous_ids, new_messages):
             return None
-        closed = finish_reason == "stop" and previous_ids and previous_ids[-1] == self.closing[0]
-        return Suffix(
-            scaffold=self.closing[1:] if closed else self.closing,
-            observation=_after_turn(self.tokenizer, new_messages),
+        closing, observation = _after_turn(
+            self.calls, self._closing_before(new_messages), new_messages, self._ids(previous_ids)
         )
+        sampled = previous_ids[-1] if finish_reason == "stop" and previous_ids else None
+        if sampled == closing[0]:
+            return Suffix(closing[1:], observation)
+        if sampled in (self.closing[0], self.closing_call[0]):
+            return None  # In an earlier turn the template has another end marker than sampled.
+        return Suffix(() if sampled in self._ends() else closing, observation)
 
-    def parse(self, ids: Sequence[int], finish_reason: FinishReason) -> AssistantTurn:
-        """The turn that these sampled ids say; text only, the ids stay as they are."""
+    def parse(
+        self,
+        ids: Sequence[int],
+        finish_reason: FinishReason,
+        tools: Sequence[Mapping[str, Any]] = (),
+        prompt_ids: Sequence[int] = (),
+    ) -> AssistantTurn:
+        """The turn that these sampled ids say; text only, the ids stay as they are.
+
+        `tools` give bare text its types, where a format writes arguments so. `prompt_ids` is
+        what was sampled from: where it opens reasoning, the turn begins inside of that.
+        """
+        template, think = self.calls.template, self.format.think
         ended = finish_reason == "stop" and ids and ids[-1] in self.stop_token_ids
-        text = self.tokenizer.decode(list(ids[:-1] if ended else ids), skip_special_tokens=False)
-        return hermes.parse(text, finish_reason)
+        text = template.decode(ids[:-1] if ended else ids)
+        if template.decode(prompt_ids[-_TAIL:]).rstrip().endswith(think):
+            text = think + text
+        turn = self.format.parse(text, finish_reason, tools)
+        return _one_call(turn) if self.calls.one else turn
 
     def clip(self, text: str, max_tokens: int) -> str:
         """The text, or its head and tail with a notice, in about `max_tokens` tokens."""
-        ids = _encode(self.tokenizer, text)
+        template = self.calls.template
+        ids = template.encode(text)
         if len(ids) <= max_tokens:
             return text
         head = max_tokens // 2
         tail = max_tokens - head
         notice = CLIP_NOTICE.format(cut=len(ids) - max_tokens)
-        return _decode(self.tokenizer, ids[:head]) + notice + _decode(self.tokenizer, ids[-tail:])
+        return template.decode(ids[:head]) + notice + template.decode(ids[-tail:])
+
+    def _rewrites(self, previous_ids: Sequence[int], news: Sequence[Message]) -> bool:
+        speaks = any(m["role"] != "tool" for m in news)
+        if speaks and self.anew_at_user:
+            return True
+        drops = self.drops_reasoning if speaks else self.drops_at_results
+        return drops and self._reasons(previous_ids)
 
     def _reasons(self, ids: Sequence[int]) -> bool:
-        return THINK_END in _decode(self.tokenizer, list(ids))
+        template = self.calls.template
+        asked = template.text([ASK], prompt=False)
+        opening = template.text([ASK]).removeprefix(asked)
+        # What a generation prompt holds was not sampled: some begin with an empty thought.
+        return self.format.thought in template.decode(ids).replace(opening, "")
+
+    def _closing_before(self, news: Sequence[Message]) -> tuple[int, ...]:
+        return self.closing_call if _are_results(news) else self.closing
+
+    def _ends(self) -> tuple[int, ...]:
+        template = self.calls.template
+        ids = [template.encode(mark) for mark in self.format.ends]
+        return tuple(i[0] for i in ids if len(i) == 1 and i[0] in template.special_ids())
+
+    def _ids(self, previous_ids: Sequence[int]) -> list[str]:
+        template = self.calls.template
+        return self.format.call_ids(template.decode(previous_ids)) if template.dress.ids else []
 
 
 def renderer_for(tokenizer: Any) -> Renderer:
@@ -163,16 +208,15 @@ def renderer_for(tokenizer: Any) -> Renderer:
     Raises:
         UsageError: the model cannot be used for multi-turn play; the message says why.
     """
-    name = _name(tokenizer)
+    name = Template(tokenizer)
     if not getattr(tokenizer, "chat_template", None):
         raise UsageError(f"{name}: it has no chat template. Use an instruction-tuned model.")
     try:
-        closing = _closing(tokenizer)
-        takes_tools = _takes_tools(tokenizer)
-        _check_continuations(tokenizer, closing, takes_tools)
+        closing = _closing(name)
+        calls = probe_calls(tokenizer)
+        return _checked(Renderer(calls, closing, _closing_call(calls, closing)))
     except RenderError as error:
         raise UsageError(f"{name}: {error} Use another model, or mend its template.") from error
-    return Renderer(tokenizer, closing, takes_tools, _drops_reasoning(tokenizer))
 
 
 def difference(tokenizer: Any, ours: Sequence[int], full: Sequence[int]) -> str | None:
@@ -181,8 +225,8 @@ def difference(tokenizer: Any, ours: Sequence[int], full: Sequence[int]) -> str 
     Special tokens and their order must agree; words between them must read the same but
     may be cut into other tokens, as sampled words are.
     """
-    special = set(tokenizer.all_special_ids)
-    mine, theirs = _pieces(tokenizer, ours, special), _pieces(tokenizer, full, special)
+    template = Template(tokenizer)
+    mine, theirs = _pieces(template, ours), _pieces(template, full)
     for position, (a, b) in enumerate(zip(mine, theirs, strict=False)):
         if a != b:
             return f"piece {position} is {a!r} where the template has {b!r}"
@@ -191,12 +235,13 @@ def difference(tokenizer: Any, ours: Sequence[int], full: Sequence[int]) -> str 
     return None
 
 
-def _pieces(tokenizer: Any, ids: Sequence[int], special: set[int]) -> list[str | int]:
+def _pieces(template: Template, ids: Sequence[int]) -> list[str | int]:
+    special = template.special_ids()
     out: list[str | int] = []
     words: list[int] = []
     for token in [*ids, -1]:
         if token in special or token == -1:
-            out.append(_decode(tokenizer, words))
+            out.append(template.decode(words))
             out.append(token)
             words = []
         else:
@@ -204,103 +249,106 @@ def _pieces(tokenizer: Any, ids: Sequence[int], special: set[int]) -> list[str |
     return out[:-1]
 
 
-def _closing(tokenizer: Any) -> tuple[int, ...]:
-    text = _text(tokenizer, [_ASK, _SAY], (), generation_prompt=False)
-    tail = text.rpartition(_MARK)[2]
-    closing = _encode(tokenizer, tail)
-    if _MARK not in text or not closing:
-        raise RenderError("its template puts no end marker after an assistant turn.")
-    if closing[0] not in tokenizer.all_special_ids:
+def _closing(template: Template) -> tuple[int, ...]:
+    text = template.text([ASK, SAY], prompt=False)
+    tail = text.rpartition(MARK)[2]
+    closing = template.encode(tail)
+    if MARK not in text or not closing:
+        raise RenderError(_NO_MARKER)
+    if closing[0] not in template.special_ids():
         raise RenderError(f"its template ends an assistant turn with {tail!r}, not one token.")
     return tuple(closing)
 
 
-def _takes_tools(tokenizer: Any) -> bool:
-    bare = _text(tokenizer, [_ASK], ())
-    if bare == _text(tokenizer, [_ASK], [_TOOL]):
-        return False
-    turn = _assistant_text(tokenizer, _CALL)
-    found = hermes.parse(turn, "stop").calls
-    if [(c.name, dict(c.arguments), c.problem) for c in found] != [("look", {"at": "it"}, None)]:
-        raise RenderError(f"it writes a tool call as {turn!r}, which is not Hermes JSON in tags.")
-    return True
+def _closing_call(calls: Calls, closing: tuple[int, ...]) -> tuple[int, ...]:
+    if not calls.takes_tools:
+        return closing
+    text = calls.template.text([ASK, calling(["look"])], [TOOL], prompt=False)
+    return tuple(ending(calls.template, text))
 
 
-def _assistant_text(tokenizer: Any, message: Message) -> str:
-    """What the template writes between the generation prompt and the end marker."""
-    before = _text(tokenizer, [_ASK], [_TOOL])
-    text = _text(tokenizer, [_ASK, message], [_TOOL], generation_prompt=False)
-    if not text.startswith(before):
-        raise RenderError("its generation prompt is not how it begins an assistant turn.")
-    tail = _decode(tokenizer, list(_closing(tokenizer)))
-    return text[len(before) :].removesuffix(tail)
-
-
-def _check_continuations(tokenizer: Any, closing: tuple[int, ...], takes_tools: bool) -> None:
-    kinds: list[tuple[Message, list[Message]]] = [(_SAY, [_NEXT])]
-    if takes_tools:
-        kinds += [(_CALL, [_RESULT]), (_CALL, [_RESULT, _AGAIN])]
-    tools = [_TOOL] if takes_tools else []
-    for turn, news in kinds:
-        said = _assistant_text(tokenizer, turn) if takes_tools else str(turn["content"])
-        ours = [
-            *_encode(tokenizer, _text(tokenizer, [_ASK], tools)),
-            *_encode(tokenizer, said),
-            *closing,
-            *_after_turn(tokenizer, news),
-        ]
-        full = _encode(tokenizer, _text(tokenizer, [_ASK, turn, *news], tools))
-        where = difference(tokenizer, ours, full)
+def _checked(renderer: Renderer) -> Renderer:
+    """The renderer with what its template rewrites, or a RenderError."""
+    template, takes_tools = renderer.calls.template, renderer.takes_tools
+    fields = writes_reasoning(template, takes_tools=takes_tools)
+    thought = _thought(SAY, renderer.format, fields)
+    renderer = replace(
+        renderer,
+        drops_reasoning=THOUGHT not in template.text([ASK, thought, NEXT]),
+        anew_at_user=bool(_mismatch(renderer, SAY, [NEXT])),
+    )
+    if not takes_tools:
+        return renderer
+    for names in (["look"], ["look", "look"]):
+        turn = calling(names[:1] if renderer.calls.one else names)
+        where = _mismatch(renderer, turn, results(names))
         if where:
-            roles = " and ".join(m["role"] for m in news)
-            raise RenderError(f"appending a {roles} message differs from a full render: {where}.")
+            raise RenderError(f"appending tool results differs from a full render: {where}.")
+    thought = _thought(calling(["look"]), renderer.format, fields)
+    text = template.text([ASK, thought, *results(["look"])], [TOOL])
+    return replace(renderer, drops_at_results=THOUGHT not in text)
 
 
-def _drops_reasoning(tokenizer: Any) -> bool:
-    thought = Message(role="assistant", content=f"<think>\nHm.\n{THINK_END}\n\nSo.")
-    start = _text(tokenizer, [_ASK, thought], (), generation_prompt=False)
-    return not _text(tokenizer, [_ASK, thought, _NEXT], ()).startswith(start)
+def _thought(message: Message, format: Format, fields: bool) -> Message:
+    """The message with a thought: in a field of its own where the template has one."""
+    out = message.copy()
+    if fields:
+        out["reasoning_content"] = THOUGHT
+    else:
+        out["content"] = f"{format.think}\n{THOUGHT}\n{format.thought}\n\n{message['content']}"
+    return out
 
 
-def _after_turn(tokenizer: Any, news: Sequence[Message]) -> tuple[int, ...]:
-    results = bool(news) and news[0]["role"] == "tool"
-    turn = _CALL if results else _SAY
-    before = _text(tokenizer, [_ASK, turn], (), generation_prompt=False)
-    after = _text(tokenizer, [_ASK, turn, *news], ())
-    if not results:
-        # A template may dress the last turn otherwise than an earlier one (an empty
-        # thought), so words are counted from the marker, not from the start.
-        before, after = (t[t.find(_MARK) :] for t in (before, after))
-    if not after.startswith(before):
-        raise RenderError("its template changes an earlier turn when a message follows.")
-    return tuple(_encode(tokenizer, after[len(before) :]))
+def _mismatch(renderer: Renderer, turn: Message, news: Sequence[Message]) -> str | None:
+    """Where an appended continuation differs from the full render, or None."""
+    template = renderer.calls.template
+    tools = [TOOL] if renderer.takes_tools else []
+    before = begin(template, tools)
+    text = template.text([ASK, turn, *news], tools)
+    suffix = (*_after_turn(renderer.calls, renderer._closing_before(news), news),)
+    closed = tuple(i for part in suffix for i in part)
+    tail = template.decode(closed)
+    if not text.startswith(before):
+        return "its template changes an earlier turn when a message follows"
+    if not text.endswith(tail):
+        return f"the full render does not end with {tail!r}"
+    words = text[len(before) :].removesuffix(tail)
+    ours = [*template.encode(before), *template.encode(words), *closed]
+    return difference(template.tokenizer, ours, template.encode(text))
 
 
-def _text(
-    tokenizer: Any,
-    messages: Sequence[Message],
-    tools: Sequence[Mapping[str, Any]],
-    *,
-    generation_prompt: bool = True,
-) -> str:
-    with blame(RenderError, "its template refuses a conversation"):
-        return str(
-            tokenizer.apply_chat_template(
-                list(messages),
-                tools=list(tools) or None,
-                add_generation_prompt=generation_prompt,
-                tokenize=False,
-            )
-        )
+def _after_turn(
+    calls: Calls, closing: tuple[int, ...], news: Sequence[Message], ids: Sequence[str] = ()
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """What closes a turn that `news` follow, and the news up to the next generation prompt."""
+    template, turn = calls.template, SAY
+    if _are_results(news):
+        names = [m.get("name", "look") for m in news if m["role"] == "tool"]
+        turn = calling(names[:1] if calls.one else names)
+    # A template may dress the last turn otherwise than an earlier one (an empty thought), so
+    # what follows is counted from the mark, not from the start.
+    before = _from_mark(template.text([ASK, turn], prompt=False, ids=ids))
+    after = _from_mark(template.text([ASK, turn, *news], ids=ids))
+    if after.startswith(before):
+        return closing, tuple(template.encode(after[len(before) :]))
+    other = template.encode(after.removeprefix(MARK))
+    if turn is SAY and len(closing) == 1 and other and other[0] in template.special_ids():
+        return (other[0],), tuple(other[1:])
+    raise RenderError("its template changes an earlier turn when a message follows.")
 
 
-def _encode(tokenizer: Any, text: str) -> list[int]:
-    return list(tokenizer.encode(text, add_special_tokens=False))
+def _from_mark(text: str) -> str:
+    return text[text.find(MARK) :]
 
 
-def _decode(tokenizer: Any, ids: Sequence[int]) -> str:
-    return str(tokenizer.decode(list(ids), skip_special_tokens=False)) if ids else ""
+def _are_results(news: Sequence[Message]) -> bool:
+    return bool(news) and news[0]["role"] == "tool"
 
 
-def _name(tokenizer: Any) -> str:
-    return str(getattr(tokenizer, "name_or_path", "") or "model")
+def _one_call(turn: AssistantTurn) -> AssistantTurn:
+    calls: list[ToolCall] = []
+    called = False
+    for call in turn.calls:
+        calls.append(ToolCall(call.name, {}, ONE_CALL) if called and not call.problem else call)
+        called = called or call.problem is None
+    return replace(turn, calls=tuple(calls))

@@ -107,7 +107,7 @@ def raising_template(messages, tools, generation_prompt):
     [
         (counting_template, "changes an earlier turn|generation prompt is not"),
         (endless_template, "end marker|not one token"),
-        (other_calls_template, "not Hermes JSON"),
+        (other_calls_template, "which is none of hermes, "),
         (raising_template, "refuses a conversation"),
         (None, "no chat template"),
     ],

@@ -28,7 +28,8 @@ _MARKS = marks("<tool_call>")
 _ANY = re.compile(r"</?tool_call>|</?think>")
 _FUNCTION = re.compile(r"\s*+<function=([^>\n]*+)>\s*+")
 _PARAMETER = re.compile(r"<parameter=([^>\n]*+)>\n?")
-_INNER = re.compile(r"^<parameter=[^>\n]*+>", re.MULTILINE)
+_INNER = re.compile(r"^<parameter=[^>\n]*+>|<tool_call>\s*+<function=", re.MULTILINE)
+"""In a value, the sign that its closing tag was forgotten."""
 _VALUE_END = re.compile(
     r"</parameter>(?=\s*+(?:<parameter=|</function>))|</function>(?=\s*+</tool_call>)"
 )
@@ -66,7 +67,7 @@ class _Reader:
             stop = self._value_end(begin)
             why = self._objection(key, given, begin, stop)
             if why:
-                return self._refuse(name, why, start, max(begin, stop))
+                return self._refuse(name, why, start, begin)
             given[key] = text[begin:stop].removesuffix("\n")
             after = _PARAMETER_END.match(text, stop)
             at = after.end() if after else stop

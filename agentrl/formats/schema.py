@@ -14,7 +14,7 @@ from typing import Any
 from agentrl.formats.format import Tools
 from agentrl.formats.strict import decode_all
 
-_WORDS = {
+_WORDS: dict[str, dict[str, bool | None]] = {
     "null": {"null": None, "None": None},
     "boolean": {"true": True, "True": True, "false": False, "False": False},
 }
@@ -33,8 +33,10 @@ def parameters_of(name: str, tools: Tools) -> dict[str, Any]:
 
 
 def value_of(text: str, key: str, schema: Mapping[str, Any]) -> Any:
-    """The value: the first of null, boolean, number, list, object that its schema allows and
-    the text is; else the text itself."""
+    """The value that the text is: null, boolean, number, list or object where the schema allows.
+
+    A schema that allows text beside them gets the others where the text is one of them.
+    """
     known = schema.get("properties", {}).get(key)
     if known is None:
         return text

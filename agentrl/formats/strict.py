@@ -51,8 +51,8 @@ def decode(text: str, start: int) -> Decoded:
 def decode_all(text: str) -> Decoded:
     """The value that is the whole text but for spaces around it."""
     found = decode(text, 0)
-    if not found.why and text[found.end :].strip():
-        return Decoded(None, 0, "something follows the value")
+    if not found.why and (text[found.end :].strip() or text.lstrip().startswith("`")):
+        return Decoded(None, 0, "something stands beside the value")
     return found
 
 

@@ -1,0 +1,161 @@
+"""A model's chat template: messages → text, in the dress that it asks for.
+
+In    a Hugging Face tokenizer with a chat template; messages as the framework keeps them
+Out   Template: texts and token ids; Dress: how calls and reasoning must be handed to it
+Not   the finding of that dress: probe.py proves it
+
+The framework keeps a call's arguments as a dict, its result without an id, and reasoning as
+`reasoning_content`. Some templates want arguments as JSON text, ids on calls and results, or
+the reasoning under another name; they get a dressed copy.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from agentrl.errors import RenderError, blame
+from agentrl.message import Message
+
+
+class Tokenizer(Protocol):
+    """What is used of a Hugging Face tokenizer."""
+
+    name_or_path: str
+    chat_template: Any
+    eos_token_id: int | None
+    all_special_ids: list[int]
+
+    def apply_chat_template(self, conversation: Any, **kwargs: Any) -> Any:
+        """Messages to text."""
+        ...
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        """Text to ids."""
+        ...
+
+    def decode(self, token_ids: list[int], *, skip_special_tokens: bool) -> str:
+        """Ids to text."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Dress:
+    """How a template wants to be told of calls and reasoning."""
+
+    json_arguments: bool = False
+    """Arguments as JSON text, not as a mapping."""
+    ids: bool = False
+    """An id on every call, and on its result."""
+    reasoning: str = "reasoning_content"
+    """The key of a message's reasoning."""
+
+
+@dataclass(frozen=True)
+class Template:
+    """A tokenizer's chat template, and the dress it wants."""
+
+    tokenizer: Tokenizer
+    dress: Dress = field(default_factory=Dress)
+
+    def text(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]] = (),
+        *,
+        prompt: bool = True,
+        ids: Sequence[str] = (),
+    ) -> str:
+        """The conversation's text; with `prompt` up to where the assistant speaks next.
+
+        `ids` are those of the last turn's calls where the policy chose them.
+
+        Raises:
+            RenderError: the template refuses the conversation.
+        """
+        with blame(RenderError, "its template refuses a conversation"):
+            return str(
+                self.tokenizer.apply_chat_template(
+                    dressed(messages, self.dress, ids),
+                    tools=list(tools) or None,
+                    add_generation_prompt=prompt,
+                    tokenize=False,
+                )
+            )
+
+    def encode(self, text: str) -> list[int]:
+        """Text to ids, marks in it to theirs."""
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Ids to text, marks kept."""
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=False)) if ids else ""
+
+    def special_ids(self) -> set[int]:
+        """Ids of all control tokens, also of those that have no role of their own."""
+        added = getattr(self.tokenizer, "added_tokens_decoder", {})
+        return {*self.tokenizer.all_special_ids, *(i for i, t in added.items() if t.special)}
+
+    def __str__(self) -> str:
+        return str(getattr(self.tokenizer, "name_or_path", "") or "model")
+
+
+def dressed(messages: Sequence[Message], dress: Dress, ids: Sequence[str] = ()) -> list[Any]:
+    """The messages as a template wants them; unchanged ones are the same objects."""
+    if dress == Dress():
+        return list(messages)
+    last = max((i for i, m in enumerate(messages) if m["role"] == "assistant"), default=-1)
+    names, waiting, out = _numbered(), list[str](), list[Any]()
+    for index, message in enumerate(messages):
+        copy: dict[str, Any] = dict(message)
+        if "tool_calls" in message:
+            chosen = iter(ids if index == last else ())
+            copy["tool_calls"] = [_call(call, dress) for call in message["tool_calls"]]
+            waiting = [next(chosen, "") or next(names) for _ in copy["tool_calls"]]
+            if dress.ids:
+                for call, name in zip(copy["tool_calls"], waiting, strict=True):
+                    call["id"] = name
+        if dress.ids and message["role"] == "tool":
+            # A result of a call that was malformed has no call in the message before it.
+            copy["tool_call_id"] = waiting.pop(0) if waiting else next(names)
+        if "reasoning_content" in copy:
+            copy[dress.reasoning] = copy.pop("reasoning_content")
+        out.append(copy)
+    return out
+
+
+def regular(messages: Sequence[Message]) -> list[Message]:
+    """Results of turns that made no sound call, as a user's words.
+
+    For templates that take no result without a call: a malformed call was answered as a result
+    when it happened, and is not in the message that a later rendering sees.
+    """
+    out: list[Message] = []
+    called = False
+    for message in messages:
+        if message["role"] == "tool" and not called:
+            joined = out and out[-1]["role"] == "user"
+            before = out.pop()["content"] + "\n" if joined else ""
+            out.append(Message(role="user", content=before + message["content"]))
+            continue
+        if message["role"] != "tool":
+            called = bool(message.get("tool_calls"))
+        out.append(message)
+    return out
+
+
+def _call(call: Mapping[str, Any], dress: Dress) -> dict[str, Any]:
+    function = dict(call["function"])
+    if dress.json_arguments:
+        function["arguments"] = json.dumps(function["arguments"], ensure_ascii=False)
+    return {**call, "function": function}
+
+
+def _numbered() -> Iterator[str]:
+    """Nine letters and digits each: some templates take no other length."""
+    number = 0
+    while True:
+        yield f"call{number:05d}"
+        number += 1
