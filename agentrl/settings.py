@@ -205,7 +205,7 @@ def _from_flag(flag: str, text: str, short: Mapping[str, str], known: set[str]) 
         hint = suggestion(flag, [*spelled, *short], "`agentrl train --help` lists all.")
         raise UsageError(f"{flag}: not a setting. {hint}")
     where = f"{flag} {text}" if text else f"{flag} ''"
-    value = _scalar(text, where) if name.startswith(f"{OPTIONS}.") else text
+    value = scalar(text, where) if name.startswith(f"{OPTIONS}.") else text
     return Given(name, value, flag, where)
 
 
@@ -218,7 +218,7 @@ def _dotted(name: str, known: set[str]) -> str | None:
     return f"{OPTIONS}.{key}" if is_option and key != "options" else None
 
 
-def _scalar(text: str, where: str) -> Any:
+def scalar(text: str, where: str) -> Any:
     """A number, true, false or quoted text as JSON writes them; anything else is itself."""
     try:
         value = json.loads(text)

@@ -26,6 +26,7 @@ COMMANDS = {
     "eval": ("agentrl.cli.evaluate", "measure a policy on held-out tasks"),
     "plan": ("agentrl.cli.plan", "say what fits into a GPU's memory, without one"),
     "envs": ("agentrl.cli.envs", "list the environments"),
+    "tools": ("agentrl.cli.tools", "list, show and call the tools for environments"),
     "select": ("agentrl.cli.select", "choose the trajectories to train on, and say why"),
 }
 """Name to module and summary; the module's `run(words)` returns the exit code."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 from agentrl.errors import ToolError
 from agentrl.exact import ExactError
 from agentrl.exact import evaluate as evaluate_exactly
+from agentrl.toolbox import Toolbox
+from agentrl.tooling import tool
 
 
 def evaluate(expression: str) -> str:
@@ -31,3 +33,21 @@ def evaluate(expression: str) -> str:
         return evaluate_exactly(expression)
     except ExactError as error:
         raise ToolError(f"calculator: {error}") from None
+
+
+class Calculator(Toolbox):
+    """Exact arithmetic."""
+
+    @tool(timeout=2.0)
+    def calculator(self, expression: str) -> str:
+        """Compute an arithmetic expression exactly.
+
+        The answer is a whole number, a short decimal or a fraction p/q; an answer that had to
+        be rounded begins with ~. Angles are in radians, ln is the natural logarithm, log has
+        base 10 or the base given as its second argument.
+
+        Args:
+            expression: Numbers with + - * / ^ % ! and brackets, the constants pi and e, and
+                functions such as sqrt, gcd, factorial, log, ln, sin. For example 2^10 - sqrt(2)/3.
+        """
+        return evaluate(expression)
