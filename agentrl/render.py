@@ -76,6 +76,10 @@ class Renderer:
     """It removes a turn's reasoning already when the results of its calls follow."""
     anew_at_user: bool = False
     """It rewrites more than reasoning when the user speaks again."""
+    ends: tuple[int, ...] = ()
+    """Other ids that end a turn, and that stand in for the template's own end marker."""
+    opening: str = ""
+    """What the template writes where the assistant speaks next."""
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -97,7 +101,7 @@ class Renderer:
         """Ids that end a turn: the template's end markers, its format's, the end of text."""
         eos = self.tokenizer.eos_token_id
         rest = () if eos is None else (eos,)
-        ids = (self.closing[0], *rest, self.closing_call[0], *self._ends())
+        ids = (self.closing[0], *rest, self.closing_call[0], *self.ends)
         return tuple(dict.fromkeys(ids))
 
     def render(
@@ -142,7 +146,7 @@ class Renderer:
             return Suffix(closing[1:], observation)
         if sampled in (self.closing[0], self.closing_call[0]):
             return None  # In an earlier turn the template has another end marker than sampled.
-        return Suffix(() if sampled in self._ends() else closing, observation)
+        return Suffix(() if sampled in self.ends else closing, observation)
 
     def parse(
         self,
@@ -183,19 +187,14 @@ class Renderer:
         return drops and self._reasons(previous_ids)
 
     def _reasons(self, ids: Sequence[int]) -> bool:
-        template = self.calls.template
-        asked = template.text([ASK], prompt=False)
-        opening = template.text([ASK]).removeprefix(asked)
+        text, form = self.calls.template.decode(ids), self.format
+        if self.opening.rstrip().endswith(form.think):
+            return form.think in text
         # What a generation prompt holds was not sampled: some begin with an empty thought.
-        return self.format.thought in template.decode(ids).replace(opening, "")
+        return form.thought in text.replace(self.opening, "")
 
     def _closing_before(self, news: Sequence[Message]) -> tuple[int, ...]:
         return self.closing_call if _are_results(news) else self.closing
-
-    def _ends(self) -> tuple[int, ...]:
-        template = self.calls.template
-        ids = [template.encode(mark) for mark in self.format.ends]
-        return tuple(i[0] for i in ids if len(i) == 1 and i[0] in template.special_ids())
 
     def _ids(self, previous_ids: Sequence[int]) -> list[str]:
         template = self.calls.template
@@ -214,7 +213,14 @@ def renderer_for(tokenizer: Any) -> Renderer:
     try:
         closing = _closing(name)
         calls = probe_calls(tokenizer)
-        return _checked(Renderer(calls, closing, _closing_call(calls, closing)))
+        renderer = Renderer(
+            calls,
+            closing,
+            _closing_call(calls, closing),
+            ends=_ends(calls),
+            opening=name.text([ASK]).removeprefix(name.text([ASK], prompt=False)),
+        )
+        return _checked(renderer)
     except RenderError as error:
         raise UsageError(f"{name}: {error} Use another model, or mend its template.") from error
 
@@ -265,6 +271,13 @@ def _closing_call(calls: Calls, closing: tuple[int, ...]) -> tuple[int, ...]:
         return closing
     text = calls.template.text([ASK, calling(["look"])], [TOOL], prompt=False)
     return tuple(ending(calls.template, text))
+
+
+def _ends(calls: Calls) -> tuple[int, ...]:
+    """Ids of the format's other end tokens, where the tokenizer has them."""
+    special = calls.template.special_ids()
+    ids = [calls.template.encode(mark) for mark in calls.format.ends]
+    return tuple(i[0] for i in ids if len(i) == 1 and i[0] in special)
 
 
 def _checked(renderer: Renderer) -> Renderer:
