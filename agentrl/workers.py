@@ -1,12 +1,12 @@
 """Threads for code that may block, as many as are needed at once.
 
 In    work without arguments, from any event loop of the process
-Out   its result, for whoever waits; a loop is not even blocked while threads start
+Out   its result, for whoever waits; the loop itself waits for nothing
 Not   a way to stop a thread: one whose caller has left runs on, and is counted until it ends
 
 A pool of a fixed size would be full of work that hangs sooner or later, and with one thread a
-call the loop waits for each to start. Here a call only queues its work; a worker that finds
-more work than idle workers starts the next one before it begins.
+call the loop waits for each to start. Here a call only hands over its work; a worker that finds
+more of it in the queue starts the next worker before it begins.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
@@ -35,24 +36,35 @@ Settled = tuple[Any, Exception | None]
 @dataclass(slots=True, eq=False)
 class _Job:
     run: Callable[[], None]
-    running: bool = False
-    left: bool = False
-    """Nobody waits for it."""
+    wanted: bool = True
+    """Whether somebody waits for it."""
+    over: bool = False
 
 
 class Workers:
-    """Daemon threads that take work from one queue."""
+    """Daemon threads, each with an inbox; the one that came home last is sent out first.
+
+    There is no lock: with a thousand threads that contend for the interpreter, one that is
+    stopped while it holds a lock stops the loop. Steps of a deque and of a set are whole by
+    themselves, and their order below is what counts.
+    """
 
     def __init__(self, most_left: int = MOST_LEFT, idle: float = IDLE) -> None:
         """No thread is started yet."""
         self.most_left = most_left
-        self.left = 0
-        """Threads whose callers have left, and that are not back yet."""
         self._patience = idle
-        self._jobs: SimpleQueue[_Job] = SimpleQueue()
-        self._lock = threading.Lock()
-        # Under the lock: work that is queued, workers that wait, whether one is being started.
-        self._queued, self._idle, self._starting = 0, 0, False
+        self._idle: deque[SimpleQueue[_Job]] = deque()
+        """Inboxes of workers that wait."""
+        self._queued: deque[_Job] = deque()
+        """Work that no worker was idle for."""
+        self._starting = False
+        """A worker is on its way, and will look for queued work."""
+        self._left: set[_Job] = set()
+
+    @property
+    def left(self) -> int:
+        """Pieces of work whose callers have left, and that are not over yet."""
+        return len(self._left)
 
     async def run(self, work: Callable[[], Any]) -> Any:
         """The result of `work`, run in a thread that sees this task's context.
@@ -87,21 +99,20 @@ class Workers:
         return value
 
     def _submit(self, job: _Job) -> None:
-        with self._lock:
-            self._queued += 1
-            alone = self._must_start()
-        self._jobs.put(job)
-        if alone:
+        try:
+            inbox = self._idle.pop()
+        except IndexError:
+            # First into the queue, then the look: a worker that starts looks the other way round.
+            self._queued.append(job)
             with blame(EnvironmentFault, "no thread to run in"):
                 self._start()
-
-    def _must_start(self) -> bool:
-        """Whether the caller, who holds the lock, is to start a worker."""
-        alone = self._queued > self._idle and not self._starting
-        self._starting = self._starting or alone
-        return alone
+        else:
+            inbox.put(job)
 
     def _start(self) -> None:
+        if self._starting:
+            return
+        self._starting = True
         try:
             threading.Thread(target=self._main, name="agentrl-author", daemon=True).start()
         except BaseException:
@@ -109,51 +120,37 @@ class Workers:
             raise
 
     def _leave(self, job: _Job) -> None:
-        with self._lock:
-            job.left = True
-            self.left += job.running
+        job.wanted = False
+        self._left.add(job)
+        if job.over:
+            self._left.discard(job)
 
     def _main(self) -> None:
-        with self._lock:
-            self._starting = False
-            self._idle += 1
-        while (job := self._next()) is not None:
-            if job.running:
+        inbox: SimpleQueue[_Job] = SimpleQueue()
+        self._starting = False
+        while (job := self._next(inbox)) is not None:
+            if self._queued:
+                # Where there are no more threads, work waits for the next worker that is free.
+                with suppress(RuntimeError):
+                    self._start()
+            if job.wanted:
                 job.run()
-            self._back(job)
+            job.over = True
+            self._left.discard(job)
             del job  # idle, it would keep what the work knew
 
-    def _next(self) -> _Job | None:
+    def _next(self, inbox: SimpleQueue[_Job]) -> _Job | None:
         """The next piece of work; None where there was none for a while."""
-        job = None
-        while job is None:
-            with suppress(Empty):
-                job = self._jobs.get(timeout=self._patience)
-            if job is None and self._may_end():
-                return None
-        with self._lock:
-            self._queued -= 1
-            self._idle -= 1
-            job.running = not job.left
-            alone = self._must_start()
-        if alone:
-            # Where there are no more threads, work waits for the next worker that is free.
-            with suppress(RuntimeError):
-                self._start()
-        return job
-
-    def _may_end(self) -> bool:
-        with self._lock:
-            # Work that counts on this worker may be on its way into the queue.
-            spare = self._queued < self._idle
-            self._idle -= spare
-        return spare
-
-    def _back(self, job: _Job) -> None:
-        with self._lock:
-            self._idle += 1
-            self.left -= job.left and job.running
-            job.running = False
+        with suppress(IndexError):
+            return self._queued.popleft()
+        self._idle.append(inbox)
+        with suppress(Empty):
+            return inbox.get(timeout=self._patience)
+        try:
+            self._idle.remove(inbox)
+        except ValueError:
+            return inbox.get()  # it was picked just now, and work is on its way
+        return None
 
 
 def workers() -> Workers:

@@ -195,8 +195,6 @@ def test_threads_that_are_left_behind_are_bounded_and_counted_down_when_they_com
         pool = Workers(most_left=3)
         for _ in range(3):
             waiting = asyncio.create_task(pool.run(release.wait))
-            while not pool._idle == pool._queued == 0:  # until it runs
-                await asyncio.sleep(0.001)
             await asyncio.sleep(0.01)
             waiting.cancel()
             await asyncio.wait({waiting})
