@@ -88,6 +88,7 @@ async def _settled(work: Awaitable[Any]) -> Settled:
 
 async def _stop(task: asyncio.Task[Settled]) -> None:
     task.cancel()
+    task.add_done_callback(_forget)
     try:
         await asyncio.wait({task}, timeout=GRACE)
     finally:
@@ -99,3 +100,10 @@ async def _stop(task: asyncio.Task[Settled]) -> None:
             with suppress(RuntimeError):
                 coroutine.close()
             task.cancel()
+            await asyncio.sleep(0)
+
+
+def _forget(task: asyncio.Task[Settled]) -> None:
+    """Whatever came of it, asyncio need not complain that nobody asked."""
+    if not task.cancelled():
+        task.exception()

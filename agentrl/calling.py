@@ -184,7 +184,8 @@ def _as_text(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     """Models, dataclasses, dates and the like as JSON has them; the rest as Python shows it."""
-    return to_jsonable_python(value, fallback=str)
+    # An iterator may never end, and reading it is not for us.
+    return str(value) if isinstance(value, Iterator) else to_jsonable_python(value, fallback=str)
 
 
 def _check_size(spec: ToolSpec, call: ToolCall, most: int) -> None:

@@ -149,6 +149,8 @@ def tools_of(cls: type) -> dict[str, ToolSpec]:
 def _spec(where: str, method: Any, marked: _Marked) -> ToolSpec:
     if not isinstance(method, FunctionType):
         raise UsageError(f"{where}: a tool is a plain method, not {type(method).__name__}.")
+    if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
+        raise UsageError(f"{where}: a tool returns its result once. Return instead of yielding.")
     if not _NAME.fullmatch(marked.name):
         raise UsageError(f"{where}: {marked.name!r} can't name a tool. Use letters, digits, _.")
     if not inspect.signature(method).parameters:

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -119,6 +120,23 @@ def test_a_coroutine_that_swallows_every_cancellation_is_closed_and_the_loop_can
     with pytest.raises(TooSlow):
         asyncio.run(run_author(never, seconds=0.01))
     assert log == ["swallowed", "closed"]
+
+
+# Python itself complains of such a coroutine when it is collected.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_coroutine_that_will_not_even_be_closed_is_dropped(caplog):
+    async def worst():
+        while True:
+            with suppress(BaseException):
+                await asyncio.sleep(60)
+
+    async def main():
+        with pytest.raises(TooSlow):
+            await run_author(worst, seconds=0.01)
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert asyncio.run(main()) == set()
+    assert caplog.records == []
 
 
 def test_a_cancelled_caller_stays_cancelled_and_leaves_no_task_behind():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import itertools
 import json
 import math
 import threading
@@ -409,6 +410,11 @@ def test_a_value_of_a_hundred_megabytes_is_cut_at_once(name):
         assert outcome.status == "ok"
         assert len(outcome.content) <= 200
     assert "left out" in outcome.content
+
+
+def test_an_iterator_that_never_ends_is_not_read():
+    outcome = run(Giver(lambda: itertools.count()), call("sync"))[0][0]
+    assert outcome.content == '"count(0)"'
 
 
 def test_a_long_value_is_written_out_only_as_far_as_it_could_be_read():

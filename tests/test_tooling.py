@@ -216,6 +216,17 @@ def test_two_tools_with_one_name_are_refused():
         tools_of(Bad)
 
 
+def test_a_tool_that_yields_is_refused():
+    class Bad:
+        @tool
+        def f(self) -> str:
+            """F."""
+            yield "a"
+
+    with pytest.raises(UsageError, match=r"Bad\.f: a tool returns its result once"):
+        tools_of(Bad)
+
+
 def test_a_tool_is_a_plain_method_with_a_time_limit_above_zero():
     with pytest.raises(UsageError, match="plain method"):
         tool(staticmethod(len))

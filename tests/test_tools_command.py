@@ -114,6 +114,17 @@ def test_a_toolbox_module_of_ours_is_listed_and_defines_exactly_one_box(call):
         assert issubclass(TOOLBOXES.resolve(row["name"]), Toolbox)
 
 
+def test_other_peoples_toolboxes_are_found_by_their_entry_points(tmp_path, monkeypatch, call):
+    (tmp_path / "their_boxes.py").write_text(BOX)
+    installed = tmp_path / "their_boxes-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: their-boxes\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text("[agentrl.tools]\ntheirs = their_boxes:Single\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "theirs" in call("list")[1]
+    assert call("call", "theirs.only")[:2] == (0, "alone\n")
+
+
 def test_a_toolbox_is_shown_as_a_policy_is_told_of_it(call, box):
     code, out, _ = call("show", box, "--json")
     found = json.loads(out)
@@ -196,7 +207,10 @@ def test_a_tool_that_breaks_its_promises_is_a_failure_in_one_line(call, box):
         (["show", "calculator", "a=b"], "a=b: `agentrl tools show` takes no such argument."),
         (["call"], "agentrl tools call: which?"),
         (["call", "calculatr"], "tool calculatr: no such toolbox. Did you mean calculator?"),
-        (["call", "calculator.calc"], "tool calculator.calc: no such tool. There is calculator.calc"),
+        (
+            ["call", "calculator.calc"],
+            "tool calculator.calc: no such tool. There is calculator.calc",
+        ),
         (["call", "BOX"], "tool BOX: which of its tools? There is BOX.show, "),
         (["call", "BOX.show", "text"], "text: not an argument. Write key=value"),
         (["call", "BOX.show", "text=1", "text=2"], "text=2: text is given twice."),
