@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Annotated
 
 import pytest
+from pydantic import Field
 
 from agentrl.engines.scripted import ScriptedEngine
 from agentrl.env import ToolEnv
@@ -49,7 +51,7 @@ class Lender(ToolEnv):
         return float(trajectory.answer == task.answer)
 
     @tool
-    def weigh(self, grams: float) -> ToolResult:
+    def weigh(self, grams: Annotated[float, Field(allow_inf_nan=True)]) -> ToolResult:
         """Weigh something."""
         return ToolResult("weighed", metrics={"grams": grams}, is_error=grams < 0)
 
