@@ -24,6 +24,11 @@ class Family:
     """Marks that are one token and yet no control token."""
 
 
+def deepseek_mark(words: str) -> str:
+    """A mark between full-width bars, its spaces written as that family does."""
+    return f"<\uff5c{words.replace(' ', chr(0x2581))}\uff5c>"
+
+
 _CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 _TAGS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 _THINK = ("<think>", "</think>")
@@ -36,12 +41,17 @@ _MISTRAL = (
     *("[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"),
     *("[TOOL_CONTENT]", "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]"),
 )
-_DEEPSEEK = ("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>")
-_DEEPSEEK_CALLS = tuple(
-    f"<｜tool▁{what}▁{side}｜>"
-    for what in ("calls", "call", "outputs", "output")
-    for side in ("begin", "end")
-) + ("<｜tool▁sep｜>",)
+_DEEPSEEK = tuple(
+    deepseek_mark(words) for words in ("begin of sentence", "end of sentence", "User", "Assistant")
+)
+_DEEPSEEK_CALLS = (
+    deepseek_mark("tool sep"),
+    *(
+        deepseek_mark(f"tool {what} {side}")
+        for what in ("calls", "call", "outputs", "output")
+        for side in ("begin", "end")
+    ),
+)
 _HARMONY = (
     *("<|startoftext|>", "<|endoftext|>", "<|return|>", "<|constrain|>", "<|channel|>"),
     *("<|start|>", "<|end|>", "<|message|>", "<|call|>"),

@@ -32,7 +32,7 @@ _ANY = re.compile(f"{OPEN}|{CLOSE}|{CALLS_END}|</?think>")
 _V3 = re.compile(rf"function{SEP}([^\n<]*+)\n(?=```json\n)")
 _V31 = re.compile(rf"([^\n<]*+){SEP}")
 _V3_END = re.compile(rf"\s*+```\s*+{CLOSE}")
-_V31_END = re.compile(rf"\s*+{CLOSE}")
+_V31_END = re.compile(rf"\s*+(?:```)?\s*+{CLOSE}")
 
 
 def parse_v3(text: str, finish_reason: FinishReason = "stop", tools: Tools = ()) -> AssistantTurn:

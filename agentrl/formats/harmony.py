@@ -20,7 +20,7 @@ EXAMPLE = '<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>{
 _START = "<|start|>"
 _MESSAGE = re.compile(r"<\|(?:message|start|end|call|return)\|>")
 _END = re.compile(r"<\|(?:end|call|return|start)\|>")
-_ENDS = re.compile(r"\s*+(?:<\|(?:end|call|return|start)\|>|\Z)")
+_ENDS = re.compile(r"\s*+(?:```)?\s*+(?:<\|(?:end|call|return|start)\|>|\Z)")
 _CHANNEL = re.compile(r"<\|channel\|>\s*+([a-z]++)")
 _TO = re.compile(r"\bto=([^\s<]++)")
 

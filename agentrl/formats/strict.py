@@ -17,6 +17,10 @@ from typing import Any, NoReturn
 MAX_DEPTH = 100
 """Arrays and objects inside each other; deeper ones would fail later, in somebody else's code."""
 
+_WINDOW = 2048
+_LONGEST = 16
+"""Longer than any escape or literal: an error nearer to a window's end may be the cut's."""
+
 _HALF = re.compile("[\ud800-\udfff]")
 _FENCE = re.compile(r"\s*+(?:```(?:json)?\s*?\n)?\s*+")
 
@@ -37,7 +41,7 @@ def decode(text: str, start: int) -> Decoded:
     fence = _FENCE.match(text, start)
     begin = fence.end() if fence else start
     try:
-        value, end = _DECODER.raw_decode(text, begin)
+        value, end = _raw_decode(text, begin)
         _check(value)
     except RecursionError:
         return Decoded(None, begin, "the JSON is nested too deeply")
@@ -62,6 +66,28 @@ def kind(value: Any) -> str:
         return "null"
     kinds = {list: "an array", str: "a string", bool: "a boolean", dict: "an object"}
     return kinds.get(type(value), "a number")
+
+
+def _raw_decode(text: str, begin: int) -> tuple[Any, int]:
+    """As the decoder's own, in a window that grows.
+
+    An error of the decoder counts the lines before it, from the start of what it was given:
+    many broken calls in one text would take time quadratic in the text.
+    """
+    size = _WINDOW
+    while True:
+        window = text[begin : begin + size]
+        whole = begin + size >= len(text)
+        try:
+            value, end = _DECODER.raw_decode(window)
+        except json.JSONDecodeError as error:
+            early = error.pos + _LONGEST < len(window) and not error.msg.startswith("Untermin")
+            if whole or early:
+                raise
+        else:
+            if whole or end < len(window):
+                return value, begin + end
+        size *= 4
 
 
 def _check(value: Any) -> None:
