@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
+import socket
 import sys
 import textwrap
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import uvicorn
 from mcp import Client, StdioServerParameters
+from mcp.server.mcpserver import MCPServer
 from mcp_types import AudioContent, CallToolResult
 
 import agentrl
@@ -179,6 +185,48 @@ def test_an_environment_plays_with_the_tools_of_a_server_without_a_loop_of_its_o
         assert env.step("2")[1] == 1.0
     finally:
         env.close()
+
+
+def test_a_shared_session_ends_with_the_last_that_uses_it(tmp_path):
+    options = {"shared": True, "cwd": str(tmp_path)}
+    with started(toy(**options)) as box:
+        pids = call(box, "pid").content.split()
+    with started(toy(**options)) as other:
+        assert call(other, "pid").content.split()[0] == pids[0]
+    del box, other
+    gc.collect()
+    assert all(map(gone, pids))
+
+
+def test_a_server_that_runs_already_is_reached_by_its_url():
+    app = MCPServer("far")
+
+    @app.tool()
+    def upper(text: str) -> str:
+        """Shout."""
+        return text.upper()
+
+    with listening(app.streamable_http_app()) as port:
+        box = McpTools(url=f"http://127.0.0.1:{port}/mcp")
+        with started(box):
+            assert call(box, "upper", text="é").content == "É"
+    with pytest.raises(EnvironmentFault, match=rf"127\.0\.0\.1:{port}/mcp: it cannot be used: "):
+        asyncio.run(wait_for(box.start(Task("?"))))
+
+
+@contextmanager
+def listening(app):
+    """A web application on a port of this machine."""
+    door = socket.create_server(("127.0.0.1", 0))
+    web = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on"))
+    thread = threading.Thread(target=web.run, kwargs={"sockets": [door]})
+    thread.start()
+    try:
+        yield door.getsockname()[1]
+    finally:
+        web.should_exit = True
+        thread.join()
+        door.close()
 
 
 def test_a_broken_program_is_named_with_its_last_words(tmp_path):

@@ -60,12 +60,16 @@ class Session:
         raise EnvironmentFault(f"MCP server {named(self.server)}: it cannot be used: {why}.")
 
     async def tools(self) -> list[Tool]:
-        """All that the server offers."""
+        """All that the server offers; EnvironmentFault where it does not say."""
         client = await self._client
         found: list[Tool] = []
         cursor: str | None = None
         for _ in range(MAX_PAGES):
-            page = await client.list_tools(cursor=cursor)
+            try:
+                page = await client.list_tools(cursor=cursor)
+            except MCPError as error:
+                where = f"MCP server {named(self.server)}"
+                raise EnvironmentFault(f"{where}: it lists no tools: {error.message}.") from error
             found += page.tools
             cursor = page.next_cursor
             if cursor is None:
