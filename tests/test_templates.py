@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrl.errors import RenderError, UsageError
+from agentrl.formats.table import FORMATS
 from agentrl.message import Message, ToolCall
 from agentrl.probe import said
 from agentrl.render import renderer_for
@@ -371,3 +372,28 @@ def test_control_tokens_without_a_role_are_special_too():
     template = Template(tokenizer_of("gpt_oss"))
     (call_end,) = template.encode("<|call|>")
     assert call_end in template.special_ids()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_list_of_mistral_is_what_its_own_library_writes():
+    common = pytest.importorskip("mistral_common")
+    tokens = pytest.importorskip("mistral_common.tokens.tokenizers.mistral")
+    request = pytest.importorskip("mistral_common.protocol.instruct.request")
+    made = {"id": "call00000", "function": {"name": "look", "arguments": ARGUMENTS}}
+    messages = [
+        *HEAD,
+        {"role": "assistant", "content": "", "tool_calls": [made]},
+        {"role": "tool", "content": "Seen.", "tool_call_id": "call00000", "name": "look"},
+    ]
+    asked = request.ChatCompletionRequest(messages=messages, tools=[TOOL])
+    folder = Path(common.__file__).parent / "data"
+    written = {}
+    for version in ("240323.model.v3", "241114.model.v7"):
+        file = folder / f"mistral_instruct_tokenizer_{version}"
+        tokenizer = tokens.MistralTokenizer.from_file(str(file))
+        text = tokenizer.encode_chat_completion(asked).text
+        written[version[-2:]] = text.replace("\u2581", " ").replace("<0x0A>", "\n")
+    theirs = written["v3"].partition("[/AVAILABLE_TOOLS]")[2]
+    assert theirs == TEXTS["mistral_v3"].partition("[/AVAILABLE_TOOLS]")[2]
+    turn = FORMATS["mistral"].parse(written["v7"].split("[/INST]")[1].split("</s>")[0], "stop", [])
+    assert arguments_of(turn) == [("look", json.dumps({"at": "é", "flag": True}), None)]
