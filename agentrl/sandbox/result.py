@@ -76,5 +76,7 @@ class Result:
     """The wall clock ran out while the child had got little of the processor: drop it."""
     lost: bool = False
     """In a session: its variables are gone, the next cell begins anew."""
+    restarted: bool = False
+    """In a session: this cell found none of the variables of the cells before it."""
     problem: str = ""
     """What failed, where the sandbox did."""
