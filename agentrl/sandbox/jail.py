@@ -8,15 +8,21 @@ Not   the choice of the level, nor a judge of whether it holds: that is what the
 
 from __future__ import annotations
 
+import math
+import os
+import resource
+import select
+import signal
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agentrl.sandbox.result import Limits
+from agentrl.sandbox import identity, kernel, landlock, namespaces, seccomp
+from agentrl.sandbox.result import Limits, MiB
 
 SCRATCH = "/scratch/work"
 """The code's own folder at level 3: HOME, TMPDIR and where it starts. It goes with the child."""
-SLOTS = 1024
-"""Uids from `Jail.uid` on that belong to one server: slots run from 0 to this, excluded."""
+STACK = 8 * MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +47,58 @@ class Prepared:
     """What the server holds ready for its children."""
 
     jail: Jail
+    way: identity.Way
+    """How a child stops being who the server is."""
+    search: int = 0
+    """Capabilities left to the code: at most the one to pass folders that only root may."""
+    proc: int = -1
+    """Descriptor of /proc, which no child sees."""
+    server: int = -1
+    """Pidfd of the server, by which a child learns that it has gone."""
+    ruleset: int = -1
+    """Descriptor of the Landlock rules."""
 
 
 def prepare(jail: Jail) -> Prepared:
     """Make the calling process a server; it must be single-threaded and not yet hold secrets.
 
+    What is not in `jail.files` can no longer be imported afterwards at level 3.
+
     Raises:
         OSError: a step is not possible here; the message names it.
     """
-    return Prepared(jail)
+    if jail.level == 1:
+        return Prepared(jail, identity.way_down(1, jail.uid))
+    seccomp.supported()
+    landlock.abi()
+    way = identity.way_down(jail.level, jail.uid)
+    proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    search = 0
+    if jail.level == 3:
+        _leave(jail, way, proc)
+    elif way == "drop":
+        search = identity.keepable(jail.files)
+    ruleset = landlock.ruleset(_rights(jail))
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+    return Prepared(jail, way, search, proc, os.pidfd_open(os.getpid()), ruleset)
+
+
+def seal(prepared: Prepared) -> None:
+    """Check, after the server's imports and before its first fork, that children are apart.
+
+    Raises:
+        OSError: what was imported started threads, or holds memory that forks would share.
+    """
+    if prepared.proc < 0:
+        return
+    threads = _read(prepared.proc, "self/stat").rpartition(")")[2].split()[17]
+    if threads != "1":
+        raise OSError(f"preload: what was imported started threads ({threads} run)")
+    for row in _read(prepared.proc, "self/maps").splitlines():
+        rights, name = row.split(maxsplit=5)[1], row[73:]
+        if rights[1] == "w" and rights[3] == "s":
+            raise OSError(f"preload: what was imported shares memory with forks ({name})")
 
 
 def fork(prepared: Prepared) -> int:
@@ -58,7 +107,10 @@ def fork(prepared: Prepared) -> int:
     Raises:
         OSError: the kernel refused.
     """
-    raise NotImplementedError
+    if prepared.jail.level < 3:
+        return os.fork()
+    spaces = kernel.CLONE_NEWPID | kernel.CLONE_NEWNS
+    return kernel.fork(spaces | (kernel.CLONE_NEWUSER if prepared.way == "map" else 0))
 
 
 def enter(prepared: Prepared, slot: int, limits: Limits, keep: Sequence[int] = ()) -> None:
@@ -66,7 +118,130 @@ def enter(prepared: Prepared, slot: int, limits: Limits, keep: Sequence[int] = (
 
     Descriptors 0, 1, 2 and those of `keep` stay open, all others are closed.
 
+    Args:
+        prepared: from the server that it was forked from.
+        slot: from 0 to `identity.SLOTS`; no two living children have the same.
+        limits: what the code may use.
+        keep: further descriptors that stay open.
+
     Raises:
         OSError: a step failed; the message names it, and the child must end at once.
     """
-    raise NotImplementedError
+    os.setsid()
+    held = (prepared.proc, prepared.server, prepared.ruleset)
+    _close_others({0, 1, 2, *keep, *(fd for fd in held if fd >= 0)})
+    mapped = _mapped(prepared.proc)
+    tasks = 0 if prepared.way != "stay" else _tasks(prepared.proc)
+    if prepared.way == "map":
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
+        identity.map_user(prepared.proc, identity.INSIDE)
+    uid = identity.INSIDE if prepared.way == "map" else prepared.jail.uid + slot
+    if prepared.jail.level == 3:
+        namespaces.scratch_folder(SCRATCH, limits.scratch, uid)
+    _step_down(prepared, uid)
+    _limit(limits, mapped, tasks)
+    if prepared.jail.level > 1:
+        _lock(prepared)
+
+
+def _leave(jail: Jail, way: identity.Way, proc: int) -> None:
+    """Leave the machine's namespaces, and its files."""
+    plan = namespaces.layout(jail.files, jail.folders, jail.hidden)
+    kernel.call("unshare", namespaces.SPACES | (kernel.CLONE_NEWUSER if way == "map" else 0))
+    if way == "map":
+        identity.map_user(proc, 0)
+    namespaces.new_root(plan, SCRATCH)
+
+
+def _rights(jail: Jail) -> list[tuple[str, int]]:
+    rights = list(landlock.reading(jail.files, jail.folders, jail.hidden))
+    rights += [("/dev/null", landlock.READ_FILE | landlock.WRITE_FILE)]
+    rights += [(path, landlock.READ_FILE) for path in ("/dev/zero", "/dev/urandom")]
+    if jail.level == 3:
+        # A rule on a mount point is not asked; one on the folder above is.
+        rights.append((os.path.dirname(SCRATCH), landlock.WORK))
+    return rights
+
+
+def _close_others(keep: set[int]) -> None:
+    """Close what lies between the descriptors that are kept, and all after them."""
+    before = -1
+    for descriptor in sorted(keep):
+        # An empty range must not be asked for: it reaches the kernel as all of them.
+        if before + 1 < descriptor:
+            os.closerange(before + 1, descriptor)
+        before = descriptor
+    os.closerange(before + 1, _most_files())
+
+
+def _most_files() -> int:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return 1 << 20 if most == resource.RLIM_INFINITY else most
+
+
+def _step_down(prepared: Prepared, uid: int) -> None:
+    """Give up uid and capabilities."""
+    if prepared.way == "drop":
+        identity.drop(uid, prepared.search)
+    elif prepared.way == "map":
+        kernel.drop_bounding_set()
+        kernel.set_capabilities(0)
+
+
+def _limit(limits: Limits, mapped: int, tasks: int) -> None:
+    """Set the limits of the kernel, which the code cannot raise again."""
+    table = {
+        "CORE": 0,
+        "CPU": math.ceil(limits.cpu) if math.isfinite(limits.cpu) else resource.RLIM_INFINITY,
+        "AS": mapped + limits.memory,
+        "FSIZE": limits.scratch,
+        "NOFILE": limits.files,
+        "STACK": STACK,
+        "NPROC": tasks + limits.processes,
+        "MEMLOCK": 0,
+        "MSGQUEUE": 0,
+    }
+    for name, value in table.items():
+        kind = getattr(resource, f"RLIMIT_{name}", None)
+        if kind is not None:
+            with kernel.step(f"rlimit {name}"):
+                resource.setrlimit(kind, (value, value))
+
+
+def _lock(prepared: Prepared) -> None:
+    """Take away what is left, the calls of the kernel last."""
+    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+    # A change of uid clears this, so it comes after; whoever it is about may be gone by now.
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if select.select([prepared.server], [], [], 0)[0]:
+        raise OSError("server: it has ended")
+    landlock.restrict(prepared.ruleset)
+    program = seccomp.program(prepared.jail.level, os.getpid())
+    for descriptor in (prepared.proc, prepared.server, prepared.ruleset):
+        os.close(descriptor)
+    seccomp.install(program)
+
+
+def _mapped(proc: int) -> int:
+    """Bytes of address space that the child has before the code begins."""
+    if proc >= 0:
+        pages = int(_read(proc, "self/statm").split()[0])
+        return pages * resource.getpagesize()
+    if sys.platform == "linux":
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[0]) * resource.getpagesize()
+    return 4096 * MiB  # elsewhere the shared libraries of the system are counted, and many
+
+
+def _tasks(proc: int) -> int:
+    """Threads on this machine: at least as many as the user has, whom the code stays."""
+    if proc < 0:
+        return 1 << 14
+    return int(_read(proc, "loadavg").split()[3].split("/")[1])
+
+
+def _read(proc: int, name: str) -> str:
+    file = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
+    with open(file, encoding="utf-8", errors="replace") as opened:
+        return opened.read()
