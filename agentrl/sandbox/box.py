@@ -21,6 +21,7 @@ from agentrl.sandbox.local import WAYS_OUT, Local
 from agentrl.sandbox.result import Limits, Result
 from agentrl.sandbox.session import Session
 from agentrl.sandbox.verdict import readable_code, refused
+from agentrl.sandbox.view import view
 
 
 class Sandbox:
@@ -43,7 +44,9 @@ class Sandbox:
         if not sys.platform.startswith("linux"):
             raise SandboxUnavailable(f"sandbox: it needs Linux, this is {sys.platform}. {WAYS_OUT}")
         self.limits = limits
-        setup = Setup(Jail(level or 0, (), ()), tuple(preload), ttl, patience)
+        shown = view(packages)
+        jail = Jail(level or 0, shown.files, shown.folders, shown.hidden)
+        setup = Setup(jail, tuple(preload), ttl, patience)
         levels = [level] if level else [n for n in (3, 2) if n >= min_level] + [1] * unsafe
         self._local = Local(setup, levels, slots or 2 * (os.cpu_count() or 1))
         self._finalizer = weakref.finalize(self, self._local.close)
@@ -79,3 +82,4 @@ class Sandbox:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+

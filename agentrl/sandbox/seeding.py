@@ -1,7 +1,7 @@
 """Global generators in a fixed state: the same code gives the same output.
 
-In    the fork server before its first child
-Out   `random`, and numpy's global generator wherever it is imported, begin in state 0
+In    the fork server before its imports, then each child
+Out   `random`, and numpy's global generator whenever it is imported, begin with seed 0
 Not   all chance: `secrets`, `os.urandom`, and generators made without a seed stay what they are
 """
 
@@ -18,9 +18,13 @@ _NUMPY = "numpy.random"
 
 
 def install() -> None:
-    """Seed `random` now, and numpy's global generator when it is imported."""
-    random.seed(0)
+    """Have numpy's global generator seeded when it is imported, here or in a child."""
     sys.meta_path.insert(0, _Seeding())
+
+
+def reseed() -> None:
+    """Seed `random`, which a fork has given a state of its own."""
+    random.seed(0)
 
 
 class _Seeding:

@@ -29,27 +29,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from agentrl.sandbox import interpreter, jail, seeding
+from agentrl.sandbox import identity, interpreter, jail, kernel, seeding
 from agentrl.sandbox.protocol import Frame, ProtocolError, close_all, receive, send
 from agentrl.sandbox.result import MAX_CODE, Limits
 
 CELLS, REPORT = 3, 4
 """Where a child holds its two sockets; the second is closed before any code runs."""
-
-
-def _stand_in() -> None:
-    def enter(prepared: Any, slot: int, limits: Limits, keep: Any = ()) -> None:
-        os.setsid()
-        for fd in range(3, 256):
-            if fd not in keep:
-                with suppress(OSError):
-                    os.close(fd)
-        seconds = int(limits.cpu) + 1
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-        resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
-
-    jail.enter = enter
-    jail.fork = lambda prepared: os.fork()
+_HIGH = 16
+"""No number from here on is one that a child is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,33 +52,50 @@ class _Call:
 
 def main() -> NoReturn:
     """Become what stdin says, then serve until the host is gone."""
-    if len(open(jail.__file__).read()) < 3000:
-        _stand_in()
-    control = socket.socket(fileno=int(sys.argv[1]))
+    control = _reserve(int(sys.argv[1]))
     with open(0, closefd=False) as source:
         asked = json.load(source)
+    step = "jail"
     try:
         prepared = _become(asked)
-    except Exception as error:
-        send(control, {"problem": f"{type(error).__name__}: {error}", "step": "jail"})
-        os._exit(1)
-    try:
+        step = "preload"
         _preload(asked["jail"]["folders"], asked["preload"])
+        jail.seal(prepared)
     except BaseException as error:
-        send(control, {"problem": f"{type(error).__name__}: {error}", "step": "preload"})
+        send(control, {"problem": f"{type(error).__name__}: {error}"[:2000], "step": step})
         os._exit(1)
     send(control, {"ready": os.getpid()})
     _Server(control, prepared, asked["jail"]["level"]).serve()
     os._exit(0)
 
 
+def _reserve(control: int) -> socket.socket:
+    """Keep the numbers that children put their sockets on from being given to anything else."""
+    sock = socket.socket(fileno=fcntl.fcntl(control, fcntl.F_DUPFD_CLOEXEC, _HIGH))
+    for number in (CELLS, REPORT):
+        os.dup2(0, number, inheritable=False)
+    if control not in (CELLS, REPORT):
+        os.close(control)
+    return sock
+
+
 def _become(asked: Mapping[str, Any]) -> jail.Prepared:
     """Enter the part of the jail that all children share."""
+    parent = os.getppid()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     sys.path.remove(asked["home"])
     held = {k: tuple(v) if isinstance(v, list) else v for k, v in asked["jail"].items()}
-    return jail.prepare(jail.Jail(**held))
+    if os.geteuid() == 0:
+        with open("/proc/self/uid_map", encoding="ascii") as file:
+            held["uid"] = identity.spare_uid(os.getpid(), file.read())
+    prepared = jail.prepare(jail.Jail(**held))
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+    # Last, as a change of who one is clears it; by now the host may be gone.
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        raise OSError("the host has ended")
+    return prepared
 
 
 def _preload(path: list[str], names: list[str]) -> None:
@@ -126,7 +130,7 @@ class _Server:
             for fd, _ in self.ready.poll():
                 if fd == self.control.fileno():
                     if not self.take():
-                        return
+                        return self.end()
                 elif fd in self.by_pidfd:
                     self.ended(self.by_pidfd[fd])
                 elif fd in self.by_report:
@@ -147,12 +151,17 @@ class _Server:
         close_all(frame.fds)
         return True
 
+    def end(self) -> None:
+        """The host is gone: nobody may stay."""
+        for call in self.by_pidfd.values():
+            signal.pidfd_send_signal(call.pidfd, signal.SIGKILL)
+
     def fork(self, frame: Frame) -> None:
         report = socket.socket(fileno=os.dup(frame.fds[0]))
         slot = next(n for n in range(len(self.slots) + 1) if n not in self.slots)
         started = time.monotonic()
         try:
-            if slot >= jail.SLOTS:
+            if slot >= identity.SLOTS:
                 raise OSError(f"{slot} calls and sessions at once are the most")
             pid = jail.fork(self.prepared)
         except OSError as error:
@@ -217,23 +226,28 @@ def _child(prepared: jail.Prepared, null: int, slot: int, frame: Frame) -> NoRet
         session = len(frame.fds) == 3
         text = b"" if session else os.read(frame.fds[0], 2 * MAX_CODE)
         _arrange(null, frame.fds)
-        try:
-            keep = (CELLS, REPORT) if session else (REPORT,)
-            jail.enter(prepared, slot, Limits(**frame.header["limits"]), keep)
-        except Exception as error:
-            with socket.socket(fileno=REPORT) as report:
-                _tell(report, {"problem": f"{type(error).__name__}: {error}"})
-            os._exit(1)
-        os.close(REPORT)
+        _enter(prepared, slot, Limits(**frame.header["limits"]), session)
+        seeding.reseed()
         code = interpreter.run_cells(CELLS) if session else interpreter.run_script(text)
     finally:
         os._exit(code)
 
 
+def _enter(prepared: jail.Prepared, slot: int, limits: Limits, session: bool) -> None:
+    """Be locked in, or say why not; afterwards the host can't be told anything."""
+    try:
+        jail.enter(prepared, slot, limits, (CELLS, REPORT) if session else (REPORT,))
+    except BaseException as error:
+        with socket.socket(fileno=REPORT) as report:
+            _tell(report, {"problem": f"{type(error).__name__}: {error}"[:2000]})
+        os._exit(1)
+    os.close(REPORT)
+
+
 def _arrange(null: int, fds: tuple[int, ...]) -> None:
     """Put what a child keeps where it is known to be."""
     # First out of the way: what is received may itself lie on a number that is wanted.
-    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 16) for fd in fds]
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH) for fd in fds]
     os.dup2(null, 0)
     for wanted, fd in zip((REPORT, 1, CELLS), high, strict=False):
         os.dup2(fd, wanted)
