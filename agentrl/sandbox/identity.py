@@ -101,18 +101,18 @@ def drop(uid: int, keep: int = 0) -> None:
     kernel.set_capabilities(keep)
 
 
-def map_user(proc: int, inside: int) -> None:
+def map_user(proc: int, inside: int, outside: tuple[int, int]) -> None:
     """In a new user namespace, be `inside`, and outside who one was.
 
     Args:
         proc: descriptor of /proc.
         inside: uid and gid to be.
+        outside: uid and gid that one had, which can no longer be asked for.
 
     Raises:
         OSError: the namespace may not be set up, as some distributions have it.
     """
-    # The files belong to root while the process may not be looked into.
-    uid, gid = os.geteuid(), os.getegid()
+    uid, gid = outside
     for name, text in (
         ("setgroups", "deny"),
         ("uid_map", f"{inside} {uid} 1"),

@@ -133,8 +133,9 @@ def enter(prepared: Prepared, slot: int, limits: Limits, keep: Sequence[int] = (
     mapped = _mapped(prepared.proc)
     tasks = 0 if prepared.way != "stay" else _tasks(prepared.proc)
     if prepared.way == "map":
+        # The files to write to belong to root while the process may not be looked into.
         kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
-        identity.map_user(prepared.proc, identity.INSIDE)
+        identity.map_user(prepared.proc, identity.INSIDE, (0, 0))
     uid = identity.INSIDE if prepared.way == "map" else prepared.jail.uid + slot
     if prepared.jail.level == 3:
         namespaces.scratch_folder(SCRATCH, limits.scratch, uid)
@@ -147,9 +148,10 @@ def enter(prepared: Prepared, slot: int, limits: Limits, keep: Sequence[int] = (
 def _leave(jail: Jail, way: identity.Way, proc: int) -> None:
     """Leave the machine's namespaces, and its files."""
     plan = namespaces.layout(jail.files, jail.folders, jail.hidden)
+    outside = os.geteuid(), os.getegid()
     kernel.call("unshare", namespaces.SPACES | (kernel.CLONE_NEWUSER if way == "map" else 0))
     if way == "map":
-        identity.map_user(proc, 0)
+        identity.map_user(proc, 0, outside)
     namespaces.new_root(plan, SCRATCH)
 
 
