@@ -7,14 +7,15 @@ Not   a judge: nothing that the code prints is more than text
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Protocol, Self
 
-from agentrl.errors import SandboxUnavailable
+from agentrl.errors import SandboxUnavailable, UsageError, suggestion
 from agentrl.sandbox.host import PATIENCE, Setup
 from agentrl.sandbox.jail import Jail
 from agentrl.sandbox.local import WAYS_OUT, Local
@@ -23,9 +24,28 @@ from agentrl.sandbox.session import Session
 from agentrl.sandbox.verdict import readable_code, refused
 from agentrl.sandbox.view import view
 
+STRICTEST = 3
+BACKENDS = ("local", "wasi", "remote")
+
+
+class Runner(Protocol):
+    """What runs code elsewhere than in a process of this machine."""
+
+    def run(self, code: object, limits: Limits) -> Result:
+        """Run a script."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what it holds."""
+        ...
+
 
 class Sandbox:
-    """A place to run code in; any number of threads may share one."""
+    """A place to run code in; any number of threads may share one.
+
+    It can import the standard library and the packages that are named, with what those need. It
+    has no network, starts no processes, and sees no file of this machine beyond that.
+    """
 
     def __init__(
         self,
@@ -36,40 +56,91 @@ class Sandbox:
         min_level: int = 2,
         level: int | None = None,
         unsafe: bool = False,
+        backend: str = "local",
+        url: str | None = None,
         slots: int | None = None,
         ttl: float = 1800.0,
         patience: float = PATIENCE,
     ) -> None:
-        """Describe it; nothing starts before the first use."""
-        if not sys.platform.startswith("linux"):
-            raise SandboxUnavailable(f"sandbox: it needs Linux, this is {sys.platform}. {WAYS_OUT}")
+        """Describe it; nothing starts before the first use.
+
+        Args:
+            limits: of a call or a cell that brings none.
+            packages: distributions, as pip names them, that code may import.
+            preload: modules that code finds imported: they are paid for once, not in each call.
+            min_level: 2 or 3; what holds less is refused.
+            level: exactly this one, where the strictest that works is not wanted.
+            unsafe: accept level 1, which limits time and memory and holds nothing. For code that
+                you trust.
+            backend: local, wasi or remote.
+            url: of the remote server.
+            slots: calls at once; the others queue, which counts towards no limit. Twice the
+                number of processors, if not given.
+            ttl: seconds after which an idle session is ended.
+            patience: seconds in which the server of this sandbox must answer.
+
+        Raises:
+            UsageError: something of it can't be.
+            SandboxUnavailable: it asks for less isolation than is refused without `unsafe`.
+        """
         self.limits = limits
+        self._backend = backend
+        if backend not in BACKENDS:
+            hint = suggestion(backend, BACKENDS, f"There are {', '.join(BACKENDS)}.")
+            raise UsageError(f"sandbox: backend={backend!r} is none. {hint}")
+        self._elsewhere: Runner | None = None
+        if backend != "local":
+            self._elsewhere = _runner(backend, url)
+            self._finalizer = weakref.finalize(self, self._elsewhere.close)
+            return
+        levels = _levels(min_level, level, unsafe)
         shown = view(packages)
-        jail = Jail(level or 0, shown.files, shown.folders, shown.hidden)
+        jail = Jail(0, shown.files, shown.folders, shown.hidden)
         setup = Setup(jail, tuple(preload), ttl, patience)
-        levels = [level] if level else [n for n in (3, 2) if n >= min_level] + [1] * unsafe
         self._local = Local(setup, levels, slots or 2 * (os.cpu_count() or 1))
         self._finalizer = weakref.finalize(self, self._local.close)
 
     @property
     def level(self) -> int:
-        """How code is held here."""
-        return self._local.level()
+        """How code is held here; 0 where another backend holds it.
+
+        Raises:
+            SandboxUnavailable: this machine can't hold it as is asked.
+        """
+        return 0 if self._elsewhere is not None else self._local.level()
 
     def run(self, code: str, *, limits: Limits | None = None) -> Result:
-        """Run a script in a process of its own."""
+        """Run a script in a process of its own.
+
+        It raises for nothing that the code is or does.
+
+        Args:
+            code: Python, at most 64 KiB.
+            limits: those of the sandbox, if not given.
+
+        Raises:
+            UsageError: the sandbox is closed, or can't be had on this machine.
+        """
+        limits = limits or self.limits
+        if self._elsewhere is not None:
+            return self._elsewhere.run(code, limits)
+        level = self._local.level()
         data, why = readable_code(code)
-        if why:
-            return refused(why, self.level)
-        return self._local.run(data, limits or self.limits)
+        return refused(why, level) if why else self._local.run(data, limits)
 
     def session(self, *, limits: Limits | None = None) -> Session:
-        """Begin cells that share their variables."""
+        """Begin a session, whose cells share their variables.
+
+        Raises:
+            UsageError: as `run`; or another backend, which has none.
+        """
+        if self._elsewhere is not None:
+            raise UsageError(f"sandbox: backend={self._backend!r} has no sessions. Use run.")
         self._local.level()
         return Session(self._local, limits or self.limits, self)
 
     def close(self) -> None:
-        """End everything that runs in it."""
+        """End everything that runs in it; it happens by itself when nobody holds it any more."""
         self._finalizer()
 
     def __enter__(self) -> Self:
@@ -83,3 +154,26 @@ class Sandbox:
     ) -> None:
         self.close()
 
+
+def _levels(min_level: int, level: int | None, unsafe: bool) -> tuple[int, ...]:
+    """The levels to try, the strictest first."""
+    known = range(1, STRICTEST + 1)
+    for name, value in (("min_level", min_level), ("level", level)):
+        if value is not None and value not in known:
+            raise UsageError(f"sandbox: {name}={value!r} is none. There are 1, 2 and 3.")
+    lowest = 1 if unsafe else min_level
+    if min(lowest, level or lowest) < 2 and not unsafe:
+        raise SandboxUnavailable(f"sandbox: level 1 holds nothing. {WAYS_OUT}")
+    if not sys.platform.startswith("linux"):
+        raise SandboxUnavailable(f"sandbox: it needs Linux, and this is {sys.platform}. {WAYS_OUT}")
+    return (level,) if level else tuple(range(STRICTEST, lowest - 1, -1))
+
+
+def _runner(backend: str, url: str | None) -> Runner:
+    """A backend, whose module is loaded only where it is wanted."""
+    if (url is None) == (backend == "remote"):
+        raise UsageError("sandbox: url= goes with backend='remote', and is needed there.")
+    module = importlib.import_module(f"agentrl.sandbox.{backend}")
+    make: Callable[..., Any] = getattr(module, f"{backend.capitalize()}Runner")
+    runner: Runner = make() if url is None else make(url)
+    return runner

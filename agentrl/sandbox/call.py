@@ -90,6 +90,7 @@ class Watch:
         return ending
 
     def next_look(self) -> float:
+        """When to wake if nothing is heard."""
         return self.deadline if self.stopping else min(self.deadline, self.cpu_at)
 
     def hear(self, fd: int) -> None:
@@ -121,6 +122,7 @@ class Watch:
             pass
 
     def hear_server(self) -> None:
+        """How the process ended, or that nobody will say."""
         frame = None
         with suppress(OSError, ProtocolError):
             frame = receive(self.child.report, socket.MSG_DONTWAIT)
@@ -149,6 +151,7 @@ class Watch:
             self.ending.reply = status
 
     def look_at_clock(self, now: float) -> None:
+        """Stop it if it has had its share of the processor, else say when to look again."""
         used = self.child.cpu()
         left = self.limits.cpu - (0.0 if used is None else used - self.cpu_before)
         if left <= 0:
@@ -177,9 +180,11 @@ class Watch:
             self.stopping, self.deadline = 1, time.monotonic() + GRACE
 
     def fail(self, problem: str) -> None:
+        """The server did not do its part."""
         self.ending.problem, self.ending.silent = problem, True
 
     def await_server(self) -> None:
+        """The process is ending: how, the server must say soon."""
         if self.stopping < 2:
             self.stopping, self.deadline = 2, time.monotonic() + self.patience
 

@@ -30,8 +30,8 @@ class Child:
         self.pid = -1
         self.pidfd = -1
         self.started = 0.0
-        self.lock = threading.Lock()
-        """Held while it is used, and by whoever ends it for idleness."""
+        # Another thread may end it just as it is let go, and its numbers become another's.
+        self._lock = threading.RLock()
         self.idle_since: float | None = None
         self.expired = False
 
@@ -41,8 +41,8 @@ class Child:
 
     def signal(self, number: int) -> None:
         """Send a signal; one that has ended gets none."""
-        if self.pidfd >= 0:
-            with suppress(ProcessLookupError):
+        with self._lock, suppress(ProcessLookupError):
+            if self.pidfd >= 0:
                 signal.pidfd_send_signal(self.pidfd, number)
 
     def kill(self) -> None:
@@ -71,17 +71,38 @@ class Child:
             return 0.0
         return 0.0 if self.ended() else seconds
 
+    def sleep(self) -> None:
+        """Stop it, threads and all, until it is woken."""
+        with self._lock:
+            self.signal(signal.SIGSTOP)
+            self.idle_since = time.monotonic()
+
+    def take(self) -> bool:
+        """Have it sleep no more in the eyes of `expire`; whether it had not expired before."""
+        with self._lock:
+            self.idle_since = None
+            return not self.expired
+
     def expire(self, now: float, ttl: float) -> None:
-        """End it if nobody has used it for so many seconds."""
-        with self.lock:
+        """End it if it has slept for so many seconds."""
+        with self._lock:
             if self.idle_since is not None and now - self.idle_since > ttl:
                 self.expired = True
                 self.kill()
 
-    def close(self, *, kill: bool = True) -> None:
-        """Let it go; without `kill`, only what this process holds of it."""
-        if kill:
+    def close(self) -> None:
+        """End it, and let go of it."""
+        with self._lock:
             self.kill()
+            self._forget()
+
+    def abandon(self) -> None:
+        """In a copy of the host made by fork: let go of it without ending it."""
+        # Whoever held the lock is not in this copy.
+        self._lock = threading.RLock()
+        self._forget()
+
+    def _forget(self) -> None:
         self.report.close()
         if self.cells is not None:
             self.cells.close()

@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import sys
+import threading
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
@@ -80,6 +81,7 @@ class Server:
             ServerFailed: it did not come up; `step` says at what.
         """
         self.setup = setup
+        self._closing = threading.Lock()
         self._errors = os.memfd_create("agentrl-sandbox-errors")
         self._keeper = Keeper(setup.ttl)
         self._control, theirs = _socketpair()
@@ -129,20 +131,21 @@ class Server:
     def close(self) -> None:
         """End the server and all its children, and wait until it is gone."""
         self._keeper.end(self.setup.patience)
-        self._control.close()
-        if self._errors >= 0:
-            os.close(self._errors)
-            self._errors = -1
+        with self._closing:
+            self._control.close()
+            if self._errors >= 0:
+                os.close(self._errors)
+                self._errors = -1
 
     def abandon(self) -> None:
         """In a copy of the host made by fork: close what was inherited, end nothing."""
         self._control.close()
-        for child in list(self._keeper.children):
-            child.close(kill=False)
+        self._keeper.abandon()
 
     def failure(self, problem: str, step: str = "server") -> ServerFailed:
         """The server can't be relied on: end it, and say why."""
-        said = b"" if self._errors < 0 else os.pread(self._errors, 1 << 16, 0)
+        with self._closing:
+            said = b"" if self._errors < 0 else os.pread(self._errors, 1 << 16, 0)
         last = said.decode("utf-8", "replace").strip().rpartition("\n")[2]
         self.close()
         return ServerFailed(f"{problem}{': ' if last else ''}{last}", step)

@@ -28,7 +28,7 @@ from agentrl.sandbox.result import MAX_CODE
 MAX_LINE = 2000
 """Characters of one line of a traceback, which quotes lines of code whole."""
 EXIT = {"ok": 0, "error": 1, "memory": 86}
-"""Exit codes by status; a code may leave with any of them, and harms nobody's account but its own."""
+"""Exit codes by status. Code may leave with any of them: that says how it went, nothing more."""
 
 
 def run_script(code: bytes) -> int:
@@ -83,7 +83,7 @@ class _Cells:
                 value = eval(last, self.space)
                 if value is not None:
                     self.space["_"] = value
-                    print(repr(value))
+                    sys.stdout.write(f"{value!r}\n")
         finally:
             self.running = False
 
@@ -136,7 +136,7 @@ def _left(error: SystemExit) -> str:
         return "ok"
     if not isinstance(error.code, int):
         with suppress(BaseException):
-            print(error.code, file=sys.stderr)
+            sys.stderr.write(f"{error.code}\n")
     return "error"
 
 
@@ -148,11 +148,11 @@ def _tell(error: BaseException | None) -> None:
         told = traceback.TracebackException.from_exception(error)
         _leave_out_own(told)
         lines = "".join(told.format()).splitlines()
-        print("\n".join(_short(line) for line in lines), file=sys.stderr)
+        sys.stderr.write("".join(f"{_short(line)}\n" for line in lines))
     except BaseException:
         # Formatting calls methods of the code's own exceptions.
         with suppress(BaseException):
-            print(f"{type(error).__name__} (it can't be shown)", file=sys.stderr)
+            sys.stderr.write(f"{type(error).__name__} (it can't be shown)\n")
 
 
 def _leave_out_own(told: traceback.TracebackException) -> None:
@@ -183,7 +183,7 @@ def _open_streams() -> None:
         )
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
-    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
 def _flush() -> None:

@@ -28,17 +28,15 @@ class Keeper:
 
     def __init__(self, ttl: float) -> None:
         """Keep sessions that have been idle for `ttl` seconds from staying for good."""
-        self.children: weakref.WeakSet[Child] = weakref.WeakSet()
-        self.lock = threading.Lock()
+        self._children: weakref.WeakSet[Child] = weakref.WeakSet()
+        self._lock = threading.Lock()
         self.process: subprocess.Popen[bytes] | None = None
         self._ttl = ttl
         self._problem: BaseException | None = None
         self._born = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(
-        self, command: Sequence[str], env: dict[str, str], fds: tuple[int, int, int]
-    ) -> None:
+    def start(self, command: Sequence[str], env: dict[str, str], fds: tuple[int, int, int]) -> None:
         """Start the server on its stdin, its stderr and its socket. OSError where it can't be."""
         self._thread = threading.Thread(
             target=self._run, args=(command, env, fds), name="agentrl-sandbox", daemon=True
@@ -50,13 +48,18 @@ class Keeper:
 
     def add(self, child: Child) -> None:
         """Have a child looked after; when nobody else holds it any more it is forgotten."""
-        with self.lock:
-            self.children.add(child)
+        with self._lock:
+            self._children.add(child)
 
     def living(self) -> list[Child]:
         """The children that somebody holds."""
-        with self.lock:
-            return list(self.children)
+        with self._lock:
+            return list(self._children)
+
+    def abandon(self) -> None:
+        """In a copy of the host made by fork: let go of what was inherited, end nothing."""
+        for child in list(self._children):
+            child.abandon()
 
     def end(self, seconds: float) -> None:
         """End the server and its children; wait until it is reaped, at most so long."""
@@ -67,9 +70,7 @@ class Keeper:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(seconds)
 
-    def _run(
-        self, command: Sequence[str], env: dict[str, str], fds: tuple[int, int, int]
-    ) -> None:
+    def _run(self, command: Sequence[str], env: dict[str, str], fds: tuple[int, int, int]) -> None:
         told, errors, control = fds
         try:
             # Nothing here makes `subprocess` fork: a trainer of many gigabytes is never copied.

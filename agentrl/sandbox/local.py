@@ -176,7 +176,12 @@ def _alive() -> weakref.WeakSet[Local]:
 
 @cache
 def _survive_forks() -> None:
-    os.register_at_fork(after_in_child=lambda: [one.forked() for one in list(_alive())] and None)
+    os.register_at_fork(after_in_child=_forked)
+
+
+def _forked() -> None:
+    for one in list(_alive()):
+        one.forked()
 
 
 @cache

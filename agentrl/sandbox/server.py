@@ -85,7 +85,9 @@ def _become(asked: Mapping[str, Any]) -> jail.Prepared:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     sys.path.remove(asked["home"])
-    held = {k: tuple(v) if isinstance(v, list) else v for k, v in asked["jail"].items()}
+    held: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in asked["jail"].items()
+    }
     if os.geteuid() == 0:
         with open("/proc/self/uid_map", encoding="ascii") as file:
             held["uid"] = identity.spare_uid(os.getpid(), file.read())

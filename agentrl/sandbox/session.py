@@ -11,6 +11,7 @@ import signal
 import threading
 import time
 import weakref
+from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -45,11 +46,9 @@ class Session:
         self._cells = 0
         self._closed = False
         self._finalizer = weakref.finalize(self, self._held.release)
-        try:
-            self._start()
-        except ServerFailed:
-            # Said by the first cell, which tries again.
-            self._held.release()
+        # What fails here is said by the first cell, which tries again.
+        with suppress(ServerFailed):
+            self._started()[0].sleep()
 
     def run(self, cell: str, *, limits: Limits | None = None) -> Result:
         """Run a cell; the value of an expression at its end is shown, as in a notebook.
@@ -89,27 +88,22 @@ class Session:
         self.close()
 
     def _run(self, code: bytes, limits: Limits, level: int) -> Result:
-        if self._held.asleep():
-            restarted = False
-        else:
-            restarted = self._cells > 0
-            try:
-                self._start()
-            except ServerFailed as error:
-                return broken(str(error), level, lost=restarted)
-        child, server = self._held.child, self._held.server
-        assert child is not None
-        assert server is not None
+        if self._held.child is not None and not self._held.child.take():
+            self._held.release()
+        restarted = self._held.child is None and self._cells > 0
+        try:
+            child, server = self._started()
+        except ServerFailed as error:
+            return broken(str(error), level, lost=restarted)
         if child.ended():
             self._held.release()
-            return broken("the session ended while it was idle", level, lost=True)
+            self._cells += 1
+            return broken("the session's process ended while it was idle", level, lost=True)
         self._cells += 1
         output = Output(limits.output_kept)
         ending, spent = self._watch(child, code, limits, output)
         if ending.reply is None or ending.verdict == "output_limit":
             self._held.release()
-        else:
-            self._held.sleep()
         self._local.check(ending, server)
         return replace(of_cell(ending, output, limits, level, spent), restarted=restarted)
 
@@ -123,16 +117,20 @@ class Session:
         child.signal(signal.SIGCONT)
         ending = watch.run()
         seconds = time.monotonic() - watch.begun
+        child.sleep()
+        watch.drain()
         if ending.end is not None:
             used = float(ending.end["cpu"])
         else:
             used = child.cpu() or watch.cpu_before
         return ending, (seconds, used - watch.cpu_before)
 
-    def _start(self) -> None:
-        child, server = self._local.begin(replace(self._limits, cpu=BACKSTOP), None)
-        self._held.child, self._held.server = child, server
-        self._held.sleep()
+    def _started(self) -> tuple[Child, Server]:
+        """Its process, which is begun if there is none."""
+        if self._held.child is None or self._held.server is None:
+            limits = replace(self._limits, cpu=BACKSTOP)
+            self._held.child, self._held.server = self._local.begin(limits, None)
+        return self._held.child, self._held.server
 
 
 class _Held:
@@ -141,23 +139,6 @@ class _Held:
     def __init__(self) -> None:
         self.child: Child | None = None
         self.server: Server | None = None
-
-    def sleep(self) -> None:
-        """Stop it, threads and all."""
-        if self.child is not None:
-            self.child.signal(signal.SIGSTOP)
-            self.child.idle_since = time.monotonic()
-
-    def asleep(self) -> bool:
-        """Whether there is one to wake; from now on it is not idle."""
-        if self.child is None:
-            return False
-        with self.child.lock:
-            self.child.idle_since = None
-        if self.child.expired:
-            self.release()
-            return False
-        return True
 
     def release(self) -> None:
         """End it."""

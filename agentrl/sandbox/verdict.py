@@ -34,9 +34,9 @@ def readable_code(code: object) -> tuple[bytes, str]:
     return data, ""
 
 
-def refused(why: str, level: int) -> Result:
+def refused(why: str, level: int, backend: str = "local") -> Result:
     """The Result of code that can't be run."""
-    return Result("error", why, 0.0, level)
+    return Result("error", f"{why}\n", 0.0, level, backend=backend)
 
 
 def broken(problem: str, level: int, *, lost: bool = False) -> Result:
