@@ -93,7 +93,6 @@ def drop(uid: int, keep: int = 0) -> None:
     Raises:
         OSError: the uid does not exist here, or the server may not change its own.
     """
-    kernel.drop_bounding_set()
     kernel.prctl(kernel.PR_SET_KEEPCAPS, int(bool(keep)))
     os.setgroups([])
     os.setresgid(uid, uid, uid)

@@ -13,7 +13,6 @@ import os
 import resource
 import select
 import signal
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,14 +48,14 @@ class Prepared:
     jail: Jail
     way: identity.Way
     """How a child stops being who the server is."""
-    search: int = 0
+    search: int
     """Capabilities left to the code: at most the one to pass folders that only root may."""
-    proc: int = -1
+    proc: int
     """Descriptor of /proc, which no child sees."""
-    server: int = -1
+    server: int
     """Pidfd of the server, by which a child learns that it has gone."""
-    ruleset: int = -1
-    """Descriptor of the Landlock rules."""
+    ruleset: int
+    """Descriptor of the Landlock rules; -1 at level 1."""
 
 
 def prepare(jail: Jail) -> Prepared:
@@ -67,18 +66,21 @@ def prepare(jail: Jail) -> Prepared:
     Raises:
         OSError: a step is not possible here; the message names it.
     """
-    if jail.level == 1:
-        return Prepared(jail, identity.way_down(1, jail.uid))
-    seccomp.supported()
-    landlock.abi()
-    way = identity.way_down(jail.level, jail.uid)
     proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    search = 0
+    way = identity.way_down(jail.level, jail.uid)
+    search, ruleset = 0, -1
+    if jail.level > 1:
+        seccomp.supported()
+        landlock.abi()
     if jail.level == 3:
         _leave(jail, way, proc)
     elif way == "drop":
         search = identity.keepable(jail.files)
-    ruleset = landlock.ruleset(_rights(jail))
+    if way == "drop":
+        kernel.drop_bounding_set()
+    if jail.level > 1:
+        ruleset = landlock.ruleset(_rights(jail))
+        seccomp.program(jail.level, 1)  # kept for the children that are first in their namespace
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     return Prepared(jail, way, search, proc, os.pidfd_open(os.getpid()), ruleset)
@@ -90,8 +92,6 @@ def seal(prepared: Prepared) -> None:
     Raises:
         OSError: what was imported started threads, or holds memory that forks would share.
     """
-    if prepared.proc < 0:
-        return
     threads = _read(prepared.proc, "self/stat").rpartition(")")[2].split()[17]
     if threads != "1":
         raise OSError(f"preload: what was imported started threads ({threads} run)")
@@ -129,9 +129,9 @@ def enter(prepared: Prepared, slot: int, limits: Limits, keep: Sequence[int] = (
     """
     os.setsid()
     held = (prepared.proc, prepared.server, prepared.ruleset)
-    _close_others({0, 1, 2, *keep, *(fd for fd in held if fd >= 0)})
+    _close_others({0, 1, 2, *keep, *held} - {-1})
     mapped = _mapped(prepared.proc)
-    tasks = 0 if prepared.way != "stay" else _tasks(prepared.proc)
+    tasks = _tasks(prepared.proc) if prepared.way == "stay" else 0
     if prepared.way == "map":
         # The files to write to belong to root while the process may not be looked into.
         kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
@@ -141,8 +141,7 @@ def enter(prepared: Prepared, slot: int, limits: Limits, keep: Sequence[int] = (
         namespaces.scratch_folder(SCRATCH, limits.scratch, uid)
     _step_down(prepared, uid)
     _limit(limits, mapped, tasks)
-    if prepared.jail.level > 1:
-        _lock(prepared)
+    _lock(prepared)
 
 
 def _leave(jail: Jail, way: identity.Way, proc: int) -> None:
@@ -204,10 +203,8 @@ def _limit(limits: Limits, mapped: int, tasks: int) -> None:
         "MSGQUEUE": 0,
     }
     for name, value in table.items():
-        kind = getattr(resource, f"RLIMIT_{name}", None)
-        if kind is not None:
-            with kernel.step(f"rlimit {name}"):
-                resource.setrlimit(kind, (value, value))
+        with kernel.step(f"rlimit {name}"):
+            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
 
 
 def _lock(prepared: Prepared) -> None:
@@ -218,28 +215,22 @@ def _lock(prepared: Prepared) -> None:
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     if select.select([prepared.server], [], [], 0)[0]:
         raise OSError("server: it has ended")
-    landlock.restrict(prepared.ruleset)
-    program = seccomp.program(prepared.jail.level, os.getpid())
-    for descriptor in (prepared.proc, prepared.server, prepared.ruleset):
-        os.close(descriptor)
-    seccomp.install(program)
+    if prepared.jail.level > 1:
+        landlock.restrict(prepared.ruleset)
+        os.close(prepared.ruleset)
+    os.close(prepared.proc)
+    os.close(prepared.server)
+    if prepared.jail.level > 1:
+        seccomp.install(seccomp.program(prepared.jail.level, os.getpid()))
 
 
 def _mapped(proc: int) -> int:
     """Bytes of address space that the child has before the code begins."""
-    if proc >= 0:
-        pages = int(_read(proc, "self/statm").split()[0])
-        return pages * resource.getpagesize()
-    if sys.platform == "linux":
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[0]) * resource.getpagesize()
-    return 4096 * MiB  # elsewhere the shared libraries of the system are counted, and many
+    return int(_read(proc, "self/statm").split()[0]) * resource.getpagesize()
 
 
 def _tasks(proc: int) -> int:
     """Threads on this machine: at least as many as the user has, whom the code stays."""
-    if proc < 0:
-        return 1 << 14
     return int(_read(proc, "loadavg").split()[3].split("/")[1])
 
 

@@ -18,9 +18,7 @@ from agentrl.sandbox import kernel
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x4_0000
 _MNT_DETACH = 2
-SPACES = (
-    kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
-)
+SPACES = kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
 _MOST_LINKS = 40
 _MOST_FILES = 4096

@@ -12,6 +12,7 @@ import errno
 import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from agentrl.sandbox import kernel
@@ -25,8 +26,8 @@ _ARCHITECTURES = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7}
 _X32 = 0x4000_0000
 _MOST_INSTRUCTIONS = 4096
 _TRIED = ("x86_64",)
-_NAMESPACES = 0x7E02_0080
-"""Every CLONE_NEW flag."""
+_NAMESPACES = 0x7E02_0000
+"""Every CLONE_NEW flag that clone takes."""
 
 
 class Instruction(NamedTuple):
@@ -38,6 +39,7 @@ class Instruction(NamedTuple):
     value: int
 
 
+@cache
 def program(level: int, pid: int, machine: str | None = None) -> bytes:
     """Assemble the filter for a policy's code.
 
@@ -57,9 +59,9 @@ def docker_like(machine: str | None = None) -> bytes:
     """Assemble a filter that refuses what a plain container refuses: every new namespace."""
     mounting = "mount umount2 pivot_root mount_setattr open_tree move_mount fsopen fsmount"
     rules = [
-        Rule(f"unshare setns chroot {mounting}", error=errno.EPERM),
+        Rule(f"unshare setns chroot {mounting}", answer=errno.EPERM),
         Rule("clone", (Check(0, (0,), _NAMESPACES),)),
-        Rule("clone3", error=errno.ENOSYS),
+        Rule("clone3", answer=errno.ENOSYS),
     ]
     return assemble(rules, _ALLOW, machine or os.uname().machine)
 
@@ -141,7 +143,7 @@ def _beginning(machine: str) -> list[Instruction]:
 
 def _rule(rule: Rule, pid: int) -> list[Instruction]:
     """Answer if all checks pass, else fall through."""
-    answer = _ERROR | rule.error if rule.error else _ALLOW
+    answer = _ALLOW if rule.answer is None else _ERROR | rule.answer
     code = [Instruction(_RETURN, 0, 0, answer)]
     for check in reversed(rule.checks):
         code = [*_check(check, pid, len(code)), *code]

@@ -38,8 +38,8 @@ class Rule:
     checks: tuple[Check, ...] = ()
     level: int = 2
     """From this level of isolation on."""
-    error: int = 0
-    """Answered instead of making the call; 0 makes it."""
+    answer: int | None = None
+    """Error answered in place of the call, 0 for a success that is only claimed; None makes it."""
 
 
 def _without(argument: int, bits: int) -> Check:
@@ -54,31 +54,33 @@ _O_ASYNC, _MAP_HUGETLB, _MSG_OOB, _F_DUPFD_CLOEXEC = 0x2000, 0x4_0000, 1, 1030
 RULES: tuple[Rule, ...] = (
     # Reading. Which files is decided by Landlock and, at level 3, by what is mounted. What
     # Landlock does not see (stat, access, readlink, chdir) tells no more than that a name exists.
-    Rule("read pread64 readv preadv preadv2 lseek open openat close close_range getcwd"),
+    Rule("read pread64 readv preadv lseek open openat close close_range getcwd"),
     Rule("stat fstat lstat newfstatat statx access faccessat faccessat2 readlink readlinkat"),
     Rule("getdents64 chdir fchdir"),
     # Writing to what is open already: at level 2 that is the output.
-    Rule("write pwrite64 writev pwritev pwritev2 dup dup2 dup3"),
+    Rule("write pwrite64 writev pwritev dup dup2 dup3"),
     # fcntl could have a signal sent to others (F_SETOWN, F_SETSIG, F_NOTIFY), hold up whoever
     # opens a file (F_SETLEASE) and pin memory (F_SETPIPE_SZ): only the plain requests, and no
-    # signals on input. Locks only where writable files are the code's own.
+    # signals on input.
     Rule("fcntl", (Check(1, (0, 1, 2, 3, _F_DUPFD_CLOEXEC)),)),
     Rule("fcntl", (Check(1, (4,)), _without(2, _O_ASYNC))),
-    Rule("fcntl", (Check(1, (5, 6)),), level=3),
+    # Locks on a file that others see too would hold them up and carry word between episodes,
+    # and on a file of one's own there is nobody to lock out: each is granted, none is taken.
+    Rule("fcntl", (Check(1, (6, 7, 37, 38)),), answer=0),
+    Rule("flock", answer=0),
     # Of a device's requests: is it a terminal, how wide, how much can be read, close on exec,
     # do not block. TIOCSTI types on the terminal it is made on, and drivers are a wide door.
     Rule("ioctl", (Check(1, (0x5401, 0x541B, 0x5450, 0x5451, 0x5421, 0x5413)),)),
     # Names, sizes, dates and modes change only at level 3, where all but the scratch folder is
     # mounted read-only. Landlock does not cover modes and dates, and below level 3 the code may
     # own the files that it sees. No links, devices, sockets or owners in any case.
-    Rule("mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2", level=3),
+    Rule("mkdir mkdirat rmdir unlink unlinkat rename renameat", level=3),
+    Rule("renameat2", (Check(4, (0, 1)),), level=3),
     Rule("ftruncate truncate fallocate fsync fdatasync umask msync", level=3),
     Rule("chmod fchmod fchmodat utimensat", level=3),
     # Copying a file asks for these and goes on when they do not exist.
-    Rule(
-        "getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr", error=errno.EOPNOTSUPP
-    ),
-    Rule("fchmodat2 openat2", error=errno.ENOSYS),
+    Rule("getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr", answer=errno.EOPNOTSUPP),
+    Rule("fchmodat2 openat2", answer=errno.ENOSYS),
     # Memory. Huge pages are a pool of the whole machine. Of the advice only what concerns the
     # caller's own pages: merging equal pages would tell what other processes hold.
     Rule("mmap", (_without(3, _MAP_HUGETLB),)),
@@ -93,7 +95,7 @@ RULES: tuple[Rule, ...] = (
             Check(0, (_CLONE_THREAD,), _CLONE_THREAD),
         ),
     ),
-    Rule("clone3", error=errno.ENOSYS),
+    Rule("clone3", answer=errno.ENOSYS),
     Rule("exit exit_group set_robust_list rseq set_tid_address sched_yield gettid"),
     # Waiting and waking, without the operations that lend priority, a source of kernel faults.
     Rule("futex", (Check(1, (0, 1, 3, 4, 5, 9, 10), 0x7F),)),
@@ -101,7 +103,7 @@ RULES: tuple[Rule, ...] = (
     Rule("getpid getppid getuid geteuid getgid getegid getgroups getresuid getresgid getpgrp"),
     Rule("getcpu uname sysinfo getrlimit getrandom times"),
     Rule("getrusage", (Check(0, (0, 1)),)),
-    Rule("sched_getaffinity", (Check(0, (0,)),)),
+    Rule("sched_getaffinity", (Check(0, (0, OWN_PID)),)),
     Rule("prlimit64", (Check(0, (0, OWN_PID)), Check(2, (0,), whole=True))),
     # Names of threads and of memory; no capability, no dumping, no parent's death.
     Rule("prctl", (Check(0, (15, 16, 0x53564D41)),)),
@@ -144,11 +146,11 @@ def numbers(machine: str) -> Mapping[str, int]:
 
 _MACHINES = ("x86_64", "aarch64")
 _NUMBERS = """
-read 0 63, pread64 17 67, readv 19 65, preadv 295 69, preadv2 327 286, lseek 8 62, open 2 -,
+read 0 63, pread64 17 67, readv 19 65, preadv 295 69, lseek 8 62, open 2 -,
 openat 257 56, close 3 57, close_range 436 436, stat 4 -, fstat 5 80, lstat 6 -,
 newfstatat 262 79, statx 332 291, access 21 -, faccessat 269 48, faccessat2 439 439,
 readlink 89 -, readlinkat 267 78, getdents64 217 61, getcwd 79 17, chdir 80 49, fchdir 81 50,
-write 1 64, pwrite64 18 68, writev 20 66, pwritev 296 70, pwritev2 328 287, dup 32 23,
+write 1 64, pwrite64 18 68, writev 20 66, pwritev 296 70, dup 32 23,
 dup2 33 -, dup3 292 24, fcntl 72 25, ioctl 16 29, mkdir 83 -, mkdirat 258 34, rmdir 84 -,
 unlink 87 -, unlinkat 263 35, rename 82 -, renameat 264 38, renameat2 316 276, ftruncate 77 46,
 truncate 76 45, fallocate 285 47, fsync 74 82, fdatasync 75 83, umask 95 166, chmod 90 -,

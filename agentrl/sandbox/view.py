@@ -37,6 +37,8 @@ class View:
     """Folders that may be listed: where the packages lie, for `sys.path`."""
     hidden: tuple[str, ...]
     """Folders beneath `files` that are not shown."""
+    modules: tuple[str, ...] = ()
+    """What can be imported of the distributions that were named."""
 
 
 def view(packages: Sequence[str] = ()) -> View:
@@ -49,12 +51,17 @@ def view(packages: Sequence[str] = ()) -> View:
         UsageError: one is not installed, or must not be shown.
     """
     stdlib, hidden = _standard_library()
-    files, folders = [*stdlib, *_shared_libraries()], []
-    for found in _closure(packages):
+    files, folders, modules = [*stdlib, *_shared_libraries()], [], []
+    named = {canonicalize_name(name) for name in packages}
+    for key, found in _closure(packages).items():
         base = os.path.realpath(str(found.locate_file("")))
+        tops = _tops(found, base)
         folders.append(base)
-        files += [f"{base}/{name}" for name in _tops(found, base)]
-    return View(_unique(files), _unique(folders), _unique(hidden))
+        files += [f"{base}/{top}" for top in tops]
+        if key in named:
+            packs = [top for top in tops if os.path.exists(f"{base}/{top}/__init__.py")]
+            modules += [top.replace("/", ".") for top in packs]
+    return View(_unique(files), _unique(folders), _unique(hidden), _unique(modules))
 
 
 def _standard_library() -> tuple[list[str], list[str]]:
@@ -87,7 +94,7 @@ def _shared_libraries() -> Iterator[str]:
     yield from (path for path in (*folders, *files) if os.path.exists(path))
 
 
-def _closure(packages: Iterable[str]) -> list[Distribution]:
+def _closure(packages: Iterable[str]) -> dict[str, Distribution]:
     """The distributions of these names and all that they require and that is installed."""
     found: dict[str, Distribution] = {}
     waiting = [(name, "") for name in reversed(tuple(packages))]
@@ -101,7 +108,7 @@ def _closure(packages: Iterable[str]) -> list[Distribution]:
             continue
         found[key] = installed
         waiting += [(need.name, name) for need in _needs(installed)]
-    return list(found.values())
+    return found
 
 
 def _installed(name: str, asker: str) -> Distribution | None:
@@ -130,7 +137,7 @@ def _needs(installed: Distribution) -> Iterator[Requirement]:
             yield need
 
 
-def _tops(installed: Distribution, base: str) -> set[str]:
+def _tops(installed: Distribution, base: str) -> list[str]:
     """The folders and single files of a distribution, as short as it has them for itself."""
     tops = set()
     for path in installed.files or ():
@@ -139,17 +146,13 @@ def _tops(installed: Distribution, base: str) -> set[str]:
         top = _own(path, base)
         if os.path.exists(f"{base}/{top}"):
             tops.add(top)
-    if all(top.endswith(("-info", ".py")) and _is_finder(top) for top in tops):
+    if all(top.endswith("-info") or top.startswith("__editable__") for top in tops):
         name = installed.metadata["Name"]
         raise UsageError(
             f"packages: {name!r} is installed from a folder of sources (editable), and its "
             "files are not known. Install it without -e."
         )
-    return tops
-
-
-def _is_finder(top: str) -> bool:
-    return top.endswith("-info") or top.startswith("__editable__")
+    return sorted(tops)
 
 
 def _own(path: PurePosixPath, base: str) -> str:
