@@ -10,18 +10,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, get_args
 
 from agentrl.errors import ToolError
 from agentrl.exact import parse_number
 from agentrl.exact.budget import MAX_CHARACTERS
-from agentrl.graders import final_answer, math_equal
+from agentrl.graders import Format, Policy, final_answer, math_equal
 from agentrl.hermes import MAX_PROBLEM, parse
 from agentrl.sandbox.protocol import MAX_FRAME, MAX_HEADER, ProtocolError, decode, encode
 from agentrl_tools.calculator import evaluate
 from benchmarks.expressions import EXECUTION, SEMANTICS, TOO_LARGE
 
 LONGEST_ANSWER: Final = 500
+FORMATS: Final = get_args(Format)
+EXACTLY: Final = Policy(algebra=False)
+"""The tier that runs in this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +58,20 @@ def calculator(data: bytes) -> None:
 
 
 def grading(data: bytes) -> None:
-    """An answer is a part of the text; a verdict has words, and is one of three."""
+    """An answer is a part of the text; exact comparison has words, and is one of three."""
     text = text_of(data)
-    answer = final_answer(text)
-    assert answer is None or answer in text
-    cut = answer if answer is not None else text
+    for form in FORMATS:
+        answer = final_answer(text, form)
+        assert answer is None or (answer in text and answer.strip())
+    cut = final_answer(text) or text
     gold, _, rest = cut.partition(";")
     for a, b in ((gold, rest), (rest, gold), (gold, gold)):
-        verdict = math_equal(a, b)
+        verdict = math_equal(a, b, policy=EXACTLY)
         assert verdict.correct in (True, False, None)
         assert verdict.reason
+        assert verdict.tier == 1
     if parse_number(gold) is not None:
-        assert math_equal(gold, gold).correct is True
+        assert math_equal(gold, gold, policy=EXACTLY).correct is True
 
 
 def protocol(data: bytes) -> None:
@@ -141,9 +146,21 @@ TARGETS: Final = {
             "50%;0.5",
             "1 1/2;3/2",
             "It is 12 km; 12",
+            "<answer>3</answer> #### 3",
+            r"\boxed{\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix};[1, 2]}",
+            r"\boxed{(-\infty, 2] \cup \{3\};x \le 2}",
+            r"\boxed{\dfrac{\sqrt{3}}{2}\pi;0.5\sqrt 3 \pi}",
+            r"\boxed{1.5 \times 10^{3}\ \text{cm}^2;1500 cm^2}",
+            r"\boxed{2\frac{3}{4};0.\overline{3}}",
+            r"\boxed{10\,000;10 000}",
+            r"\boxed{\left( 1, 2 \right);1,2}",
+            r"\boxed{x = 5 \text{ or } x = 6;5, 6}",
+            r"\boxed{\pm 3;3, -3}",
+            r"\boxed{90^\circ;\frac{\pi}{2}}",
         ),
         _texts("\\boxed{", "}", "Answer:", ";", "1/2", "1,000", "e9", "$", "\\frac{", "\\text{",
-               "%", "<answer>", "####", "\\left", "\\pi", "^{", "\N{MINUS SIGN}", "٣"),
+               "%", "<answer>", "####", "\\left", "\\pi", "^{", "\\sqrt", "\\cup", "\\pm",
+               "(", ",", "]", "=", "\\infty", "\\overline{", "\N{MINUS SIGN}", "٣"),
         1024,
     ),
     "protocol": Target(
