@@ -190,10 +190,14 @@ def _step_down(prepared: Prepared, uid: int) -> None:
 
 
 def _limit(limits: Limits, mapped: int, tasks: int) -> None:
-    """Set the limits of the kernel, which the code cannot raise again."""
+    """Set the limits of the kernel, which the code cannot raise again.
+
+    Of processor time it counts whole ticks, and so too many: the host looks more closely and
+    is first, and this holds if there is no host any more.
+    """
     table = {
         "CORE": 0,
-        "CPU": math.ceil(limits.cpu) if math.isfinite(limits.cpu) else resource.RLIM_INFINITY,
+        "CPU": math.ceil(limits.cpu) + 1 if math.isfinite(limits.cpu) else resource.RLIM_INFINITY,
         "AS": mapped + limits.memory,
         "FSIZE": limits.scratch,
         "NOFILE": limits.files,

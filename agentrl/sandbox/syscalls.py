@@ -64,10 +64,9 @@ RULES: tuple[Rule, ...] = (
     # signals on input.
     Rule("fcntl", (Check(1, (0, 1, 2, 3, _F_DUPFD_CLOEXEC)),)),
     Rule("fcntl", (Check(1, (4,)), _without(2, _O_ASYNC))),
-    # Locks on a file that others see too would hold them up and carry word between episodes,
-    # and on a file of one's own there is nobody to lock out: each is granted, none is taken.
-    Rule("fcntl", (Check(1, (6, 7, 37, 38)),), answer=0),
-    Rule("flock", answer=0),
+    # A lock on a file that others see too would hold them up and carry word between episodes; on
+    # one in the scratch folder there is nobody to lock out: it is granted, and not taken.
+    Rule("fcntl", (Check(1, (6, 7)),), level=3, answer=0),
     # Of a device's requests: is it a terminal, how wide, how much can be read, close on exec,
     # do not block. TIOCSTI types on the terminal it is made on, and drivers are a wide door.
     Rule("ioctl", (Check(1, (0x5401, 0x541B, 0x5450, 0x5451, 0x5421, 0x5413)),)),
@@ -98,7 +97,10 @@ RULES: tuple[Rule, ...] = (
     Rule("clone3", answer=errno.ENOSYS),
     Rule("exit exit_group set_robust_list rseq set_tid_address sched_yield gettid"),
     # Waiting and waking, without the operations that lend priority, a source of kernel faults.
-    Rule("futex", (Check(1, (0, 1, 3, 4, 5, 9, 10), 0x7F),)),
+    # Only threads of this process are woken (0x80): a page of a file is the same one for all who
+    # read it. Joining a thread waits without that mark, as the kernel is what wakes there.
+    Rule("futex", (Check(1, (0, 9), 0x7F),)),
+    Rule("futex", (Check(1, (0x81, 0x83, 0x84, 0x85, 0x8A), 0xFF),)),
     # Asking about oneself. Of limits: reading one's own.
     Rule("getpid getppid getuid geteuid getgid getegid getgroups getresuid getresgid getpgrp"),
     Rule("getcpu uname sysinfo getrlimit getrandom times"),
