@@ -18,9 +18,10 @@ from typing import Any, Protocol, Self
 from agentrl.errors import SandboxUnavailable, UsageError, suggestion
 from agentrl.sandbox.host import PATIENCE, Setup
 from agentrl.sandbox.jail import Jail
-from agentrl.sandbox.local import WAYS_OUT, Local
+from agentrl.sandbox.local import Local
 from agentrl.sandbox.result import Limits, Result
 from agentrl.sandbox.session import Session
+from agentrl.sandbox.strictest import WAYS_OUT
 from agentrl.sandbox.verdict import readable_code, refused
 from agentrl.sandbox.view import view
 

@@ -9,29 +9,17 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 import weakref
 from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import replace
 from functools import cache
 
-from agentrl.errors import SandboxUnavailable, UsageError
-from agentrl.sandbox.call import Ending, Watch
+from agentrl.errors import UsageError
+from agentrl.sandbox.call import Ending
 from agentrl.sandbox.child import Child
 from agentrl.sandbox.host import Server, ServerFailed, ServerGone, Setup
-from agentrl.sandbox.output import Output
 from agentrl.sandbox.result import Limits, Result
+from agentrl.sandbox.strictest import at_level, strictest, watch_script
 from agentrl.sandbox.verdict import broken, of_script
-
-WAYS_OUT = (
-    "Run on Linux 5.13 or later with Landlock and seccomp, also in Docker; use backend='wasi' or "
-    "'remote'; or, for code that you trust, unsafe=True."
-)
-UNSAFE = (
-    "sandbox: level 1 is no isolation. Code that a policy writes runs with the rights of this "
-    "process: it can read its files, use its network and end it. Limits on time and memory hold."
-)
 
 
 class Local:
@@ -69,9 +57,7 @@ class Local:
                 child, server = self.begin(limits, code)
             except ServerFailed as error:
                 return broken(str(error), level)
-            with closing(child):
-                output = Output(limits.output_kept)
-                ending = Watch(child, limits, output, self.setup.patience).run()
+            ending, output = watch_script(child, limits, self.setup.patience)
         self.check(ending, server)
         return of_script(ending, output, limits, level)
 
@@ -123,49 +109,11 @@ class Local:
         with self._lock:
             if self._closed:
                 raise UsageError("sandbox: it is closed. Make another.")
-            if self._server is None:
-                self._server = self._first() if not self._level else self._again()
+            if self._server is None and self._level:
+                self._server = Server(at_level(self.setup, self._level))
+            elif self._server is None:
+                self._server, self._level = strictest(self.setup, self._levels)
             return self._server
-
-    def _again(self) -> Server:
-        return Server(replace(self.setup, jail=replace(self.setup.jail, level=self._level)))
-
-    def _first(self) -> Server:
-        """The first server that holds, tried from the strictest level down."""
-        reasons = []
-        known = _known()
-        key = (self.setup, tuple(self._levels))
-        for level in [known[key]] if key in known else self._levels:
-            setup = replace(self.setup, jail=replace(self.setup.jail, level=level))
-            try:
-                server = Server(setup)
-            except ServerFailed as error:
-                if error.step == "preload":
-                    raise UsageError(f"sandbox: preload: {error}. Name its package too.") from error
-                reasons.append(f"level {level}: {error}")
-                continue
-            leak = "" if key in known or level < 2 else probe(server)
-            if not leak:
-                known[key] = self._level = level
-                if level < 2:
-                    _warn_once()
-                return server
-            server.close()
-            reasons.append(f"level {level}: {leak}")
-        raise SandboxUnavailable(
-            f"sandbox: this machine can't hold a policy's code. {'; '.join(reasons)}. {WAYS_OUT}"
-        )
-
-
-def probe(server: Server) -> str:
-    """What gets out of a jail that must let nothing out; empty if nothing does."""
-    return ""
-
-
-@cache
-def _known() -> dict[tuple[Setup, tuple[int, ...]], int]:
-    """Levels that were found to hold, by what was asked for."""
-    return {}
 
 
 @cache
@@ -182,8 +130,3 @@ def _survive_forks() -> None:
 def _forked() -> None:
     for one in list(_alive()):
         one.forked()
-
-
-@cache
-def _warn_once() -> None:
-    warnings.warn(UNSAFE, RuntimeWarning, stacklevel=2)
