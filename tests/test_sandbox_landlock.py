@@ -17,7 +17,8 @@ def try_in(rights, *tries):
         "kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)\n"
         "landlock.restrict(landlock.ruleset([tuple(one) for one in rights]))\n"
         "def works(text):\n    try:\n        exec(text)\n        return True\n"
-        "    except OSError:\n        return False\nos.write(1, json.dumps([works(text) for text in tries]).encode())"
+        "    except OSError:\n        return False\n"
+        "os.write(1, json.dumps([works(text) for text in tries]).encode())"
     )
     done = subprocess.run(
         [sys.executable, "-c", script],

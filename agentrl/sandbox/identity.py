@@ -94,9 +94,10 @@ def drop(uid: int, keep: int = 0) -> None:
         OSError: the uid does not exist here, or the server may not change its own.
     """
     kernel.prctl(kernel.PR_SET_KEEPCAPS, int(bool(keep)))
-    os.setgroups([])
-    os.setresgid(uid, uid, uid)
-    os.setresuid(uid, uid, uid)
+    with kernel.step(f"uid {uid}"):
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
     kernel.set_capabilities(keep)
 
 

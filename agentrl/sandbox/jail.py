@@ -132,9 +132,10 @@ def enter(prepared: Prepared, slot: int, limits: Limits, keep: Sequence[int] = (
     _close_others({0, 1, 2, *keep, *held} - {-1})
     mapped = _mapped(prepared.proc)
     tasks = _tasks(prepared.proc) if prepared.way == "stay" else 0
+    # The files to write to belong to root while the process may not be looked into.
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
+    _first_to_go(prepared.proc)
     if prepared.way == "map":
-        # The files to write to belong to root while the process may not be looked into.
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
         identity.map_user(prepared.proc, identity.INSIDE, (0, 0))
     uid = identity.INSIDE if prepared.way == "map" else prepared.jail.uid + slot
     if prepared.jail.level == 3:
@@ -226,6 +227,16 @@ def _lock(prepared: Prepared) -> None:
     os.close(prepared.server)
     if prepared.jail.level > 1:
         seccomp.install(seccomp.program(prepared.jail.level, os.getpid()))
+
+
+def _first_to_go(proc: int) -> None:
+    """Where memory runs out on the machine, let it be the code that is ended."""
+    with kernel.step("oom_score_adj"):
+        file = os.open("self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
+        try:
+            os.write(file, b"1000")
+        finally:
+            os.close(file)
 
 
 def _mapped(proc: int) -> int:
