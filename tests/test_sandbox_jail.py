@@ -179,6 +179,37 @@ def test_threads_are_limited_where_the_user_is_the_child_s_own():
         assert texts(way, {"": code}, {"processes": 12})[""] == "11"
 
 
+@pytest.mark.parametrize("user", [None, USER])
+def test_the_new_root_holds_even_without_the_layers_upon_it(user):
+    if why := can_be(user):
+        pytest.skip(why)
+    code = (
+        f"import sys\nsys.path.insert(0, {str(Path(DRIVER).parent)!r})\n"
+        "from sandbox_driver import *\nimport errno, socket\n"
+        "seen = plain_jail(3)\njail.prepare(seen)\n"
+        "def error(attack):\n    try:\n        attack()\n    except OSError as error:\n"
+        "        return errno.errorcode[error.errno]\n"
+        "tops = {path.split('/')[1] for path in seen.files} | {'dev', 'scratch', 'lib', 'usr'}\n"
+        "print(set(os.listdir('/')) - tops, sorted(os.listdir('/dev')))\n"
+        "print([os.listdir(path) for path in seen.hidden], os.listdir('/scratch/work'))\n"
+        "print(error(lambda: os.utime(os.__file__)), error(lambda: os.mkdir('/new')))\n"
+        "print(error(lambda: os.chmod(os.__file__, 0o644)), error(lambda: os.listdir('/old')))\n"
+        "print(error(lambda: open('/dev/null', 'w').write('x')), socket.gethostname())\n"
+        "print(error(lambda: socket.create_connection(('127.0.0.1', 9), 1)))\n"
+    )
+    driven("namespaces" if user is None else "namespaces, user", {})
+    done = run_as(["-c", code], uid=user)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "set() ['null', 'urandom', 'zero']",
+        "[[]] []",
+        "EROFS EROFS",
+        "EROFS ENOENT",
+        "None sandbox",
+        "ENETUNREACH",
+    ]
+
+
 def test_no_namespace_is_to_be_had_in_a_container():
     done = run_as([DRIVER, "3"], docker=True, input="{}")
     assert json.loads(done.stdout) == {"stopped": "unshare: Operation not permitted"}
