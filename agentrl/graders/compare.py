@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
 from agentrl.exact import Value
-from agentrl.graders.expression import Expression
+from agentrl.graders.expression import Expression, read_expression
 from agentrl.graders.form import Form, Kind
 from agentrl.graders.points import proportional, same_at_points
 from agentrl.graders.units import NONE, PERCENT
@@ -60,6 +60,8 @@ class _Comparison:
         """Whether the answer is the gold."""
         if Kind.NOTHING in (gold.kind, answer.kind):
             return False
+        if Kind.RELATION in (gold.kind, answer.kind):
+            gold, answer = _as_equation(gold), _as_equation(answer)
         if gold.name or answer.name:
             named = self.names(gold, answer)
             if named is not None:
@@ -91,6 +93,8 @@ class _Comparison:
         if kinds <= {*_SINGLE}:
             return self.singles(gold, answer)
         if Kind.OPAQUE in kinds and Kind.RELATION not in kinds:
+            return self.ask(gold, answer)
+        if Kind.RELATION in kinds and kinds & {Kind.TUPLE, Kind.UNION}:
             return self.ask(gold, answer)
         return self.one_of_one(gold, answer)
 
@@ -232,7 +236,7 @@ class _Comparison:
         known = [side for side in sides if side is not None]
         if len(known) < 4:
             return self.ask(gold, answer)
-        if all(not side.names for side in known):
+        if not (known[0].names or known[1].names) or not (known[2].names or known[3].names):
             return False
         same = same_at_points(known[0], known[2]), same_at_points(known[1], known[3])
         if same == (True, True):
@@ -312,6 +316,18 @@ def _spelled_alike(gold: Form, answer: Form) -> Outcome:
         return None
     same = gold.text.replace(" ", "") == answer.text.replace(" ", "")
     return True if same and gold.ends == answer.ends else None
+
+
+def _as_equation(form: Form) -> Form:
+    """Y = 3x - 2 as a relation of two sides, for 3x - y = 2."""
+    if not form.name or form.kind not in (Kind.NUMBER, Kind.EXPRESSION):
+        return form
+    name = read_expression(form.name)
+    if name is None:
+        return form
+    left = Form(Kind.EXPRESSION, form.name, expression=name)
+    sides = left, form.called("")
+    return Form(Kind.RELATION, f"{form.name}={form.text}", parts=sides, ends="=")
 
 
 def _words_of(text: str) -> str:

@@ -68,7 +68,7 @@ def check_gold(gold: object, *, timeout: float = 2.0, runner: Runner | None = No
         if part.kind is Kind.NOTHING:
             return f"{part.text[:80]!r} has no value: no answer would be right"
         if part.kind is Kind.OPAQUE:
-            problem = part.name or readable(part.text, timeout, runner)
+            problem = readable(part.text, timeout, runner) if part.text else part.name
             if problem:
                 return f"{text[:80]!r} can't be read: {problem}"
     return None

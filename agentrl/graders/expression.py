@@ -277,7 +277,7 @@ class _Reader:
         """What a function without brackets is applied to: 2x in sin 2x + 1."""
         self.space()
         if self.peek() in ("(", "[", "{"):
-            return self.atom()
+            return self.angle(self.atom())
         sign = "-" if self.peek() == "-" else ""
         self.place += len(sign)
         out: list[str] = []
@@ -285,7 +285,15 @@ class _Reader:
             out.append(self.factor(bool(out)))
         if not out:
             raise _Unread
-        return sign + "*".join(out)
+        return self.angle(sign + "*".join(out))
+
+    def angle(self, value: str) -> str:
+        """Degrees, where a function takes them."""
+        self.space()
+        if self.peek() != "°":
+            return value
+        self.place += 1
+        return f"{value}*pi/180"
 
     def stops(self) -> bool:
         self.space()

@@ -8,13 +8,14 @@ Not   a guess: letters that may be a unit or a variable are what `worded` says
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
 from agentrl.exact import ExactError, Value
 from agentrl.graders.expression import Expression, read_expression
 from agentrl.graders.form import Form, Kind
-from agentrl.graders.units import NONE, SCALES, Unit, unit_in
+from agentrl.graders.units import KNOWN, NONE, SCALES, Unit, unit_in
 
 INFINITY = Decimal("Infinity")
 
@@ -32,6 +33,7 @@ _BEHIND = re.compile(
     r"(?:(?<=[0-9})\]])|(?<=\\pi)) ?([A-Za-z°%¤€£¢][A-Za-z°./^{} 0-9-]{0,60})$"
     r"|(?<=[0-9}).]) ?([%°¤€£¢])$"
 )
+_ANGLE_OF = re.compile(r"sin|cos|tan")
 _WORDS = re.compile(r"\(?[A-Za-z][A-Za-z' -]*\)?")
 _NAN = frozenset(("nan", "undefined", "indeterminate"))
 
@@ -122,31 +124,29 @@ def _measured(text: str, worded: bool) -> Form | None:
     money = _MONEY.match(text)
     if money:
         rest = money[1] + text[money.end() :]
-        form = _with_scale(rest, worded)
-        unit = unit_in(money[2], worded)
-        return None if form is None or unit is None else _counted(form, unit)
+        form = _measured(rest, worded) or _arithmetic(rest)
+        plain = form.kind is Kind.NUMBER and form.unit == NONE
+        return replace(form, unit=KNOWN[money[2]]) if plain else None
     behind = _BEHIND.search(text)
-    if behind is None:
+    if behind is None or ("°" in behind[0] and _ANGLE_OF.search(text)):
         return None
-    unit = unit_in(behind[1] or behind[2], worded)
-    if unit is None:
-        return _with_scale(text, worded)
-    form = _with_scale(text[: behind.start()].strip(), worded)
-    return None if form is None else _counted(form, unit)
-
-
-def _counted(form: Form, unit: Unit) -> Form:
-    return Form(Kind.NUMBER, form.text, value=form.value, unit=unit)
-
-
-def _with_scale(text: str, worded: bool) -> Form | None:
-    """A number, perhaps with a word such as million behind it."""
-    number, _, word = text.rpartition(" ")
-    factor = SCALES.get(word.lower(), 1) if number else 1
-    form = _arithmetic(number if factor > 1 else text)
-    if form.kind is not Kind.NUMBER or form.value is None:
+    factor, words = _scale(behind[1] or behind[2])
+    unit = unit_in(words, worded) if words else NONE
+    if unit == NONE and words and not (worded or behind[0].startswith(" ")):
         return None
-    return Form(Kind.NUMBER, form.text, value=form.value * factor if factor > 1 else form.value)
+    form = _arithmetic(text[: behind.start()].strip())
+    if unit is None or form.kind is not Kind.NUMBER or form.value is None:
+        return None
+    if factor > 1:
+        return Form(Kind.NUMBER, text, value=form.value * factor, unit=unit)
+    return replace(form, unit=unit)
+
+
+def _scale(words: str) -> tuple[int, str]:
+    """Million and its like in front of a unit."""
+    first, _, rest = words.partition(" ")
+    factor = SCALES.get(first.lower(), 1)
+    return (factor, rest.strip()) if factor > 1 else (1, words)
 
 
 def _arithmetic(text: str) -> Form:

@@ -33,6 +33,8 @@ SLOTS = 8
 
 Pair = tuple[str, str]
 Outcome = bool | None
+Reply = tuple[bool, bool, bool]
+"""Whether the gold could be read, whether the answer could, and whether they are the same."""
 
 
 class Runner(Protocol):
@@ -65,9 +67,9 @@ def near(gold, answer):
 def same(gold, answer):
     gold, answer = read(gold), read(answer)
     if not gold or not answer:
-        return None
+        return bool(gold), bool(answer), False
     said = verify(gold, answer, timeout_seconds=None, allow_set_relation_comp=True)
-    return bool(said or near(gold[0], answer[0]))
+    return True, True, bool(said or near(gold[0], answer[0]))
 print()
 print(json.dumps([same(*pair) for pair in json.loads(PAIRS)]))
 """
@@ -123,12 +125,20 @@ def ask(
     said, problem = _run(pairs, timeout, runner)
     if said is None:
         return [None] * len(pairs), f"undecided: {problem}"
-    outcomes = [
-        None if same and doubtful(*pair) else same for pair, same in zip(pairs, said, strict=True)
-    ]
-    doubts = [doubtful(*pair) for pair, same in zip(pairs, said, strict=True) if same]
-    unread = "undecided: math-verify can't read it"
-    return outcomes, next(filter(None, doubts), unread if None in said else "math-verify")
+    judged = [_judged(pair, reply) for pair, reply in zip(pairs, said, strict=True)]
+    reasons = [reason for outcome, reason in judged if outcome is not True]
+    return [outcome for outcome, _ in judged], reasons[0] if reasons else "math-verify says so"
+
+
+def _judged(pair: Pair, reply: Reply) -> tuple[Outcome, str]:
+    gold, answer, same = reply
+    if not gold:
+        return None, f"undecided: math-verify can't read {pair[0][:80]!r}"
+    if not answer:
+        # A policy that isn't sure must not be able to write its way out of the group.
+        return False, f"{pair[1][:80]!r} is no mathematics that anybody here can read"
+    doubt = doubtful(*pair) if same else ""
+    return (None, doubt) if doubt else (same, "math-verify says so")
 
 
 def doubtful(gold: str, answer: str) -> str:
@@ -153,12 +163,12 @@ def readable(text: str, timeout: float, runner: Runner | None = None) -> str:
     said, problem = _run([(text, text)], timeout, runner)
     if said is None:
         return problem
-    return "" if said[0] is not None else "math-verify finds no mathematics in it"
+    return "" if said[0][0] else "math-verify finds no mathematics in it"
 
 
 def _run(
     pairs: Sequence[Pair], timeout: float, runner: Runner | None
-) -> tuple[list[Outcome] | None, str]:
+) -> tuple[list[Reply] | None, str]:
     texts = json.dumps([[text.translate(_LATEX) for text in pair] for pair in pairs])
     limits = Limits(cpu=timeout, wall=timeout, memory=1024 * MiB)
     code = f"PAIRS = {json.dumps(texts)}\n{_PROGRAM}"
@@ -174,13 +184,15 @@ def _run(
     return said, ""
 
 
-def _said(stdout: str) -> list[Outcome] | None:
+def _said(stdout: str) -> list[Reply] | None:
     try:
         said = json.loads(stdout.strip().rpartition("\n")[2])
     except ValueError:
         return None
-    whole = isinstance(said, list) and all(x is None or isinstance(x, bool) for x in said)
-    return said if whole else None
+    whole = isinstance(said, list) and all(
+        isinstance(reply, list) and [type(x) for x in reply] == [bool] * 3 for reply in said
+    )
+    return [tuple(reply) for reply in said] if whole else None
 
 
 def _brackets(text: str) -> str:

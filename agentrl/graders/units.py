@@ -92,6 +92,9 @@ _TELLING = re.compile(
 _POWERS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3, "squared": 2, "cubed": 3}
 _RAISED = re.compile(r"\s*\^\s*\{?\s*(-?[1-4])\s*\}?$")
 _WORD = re.compile(r"[A-Za-z°%¤€£¢][A-Za-z.'-]*")
+_NOUN = re.compile(r"[A-Za-z]{2,}(?:[-'][A-Za-z]{2,})*")
+_LEAST_LETTERS = {True: 3, False: 4}
+"""Of an unknown noun: shorter ones are read as products of variables."""
 MAX_WORDS = 4
 
 
@@ -105,7 +108,9 @@ def unit_in(text: str, worded: bool) -> Unit | None:
     sides = re.split(r"\s*/\s*|\s+per\s+", text.strip())
     if len(sides) > 2:
         return None
-    units = [_simple(side.strip(), worded) for side in sides]
+    # Of km/h the h is no variable, once km is none.
+    sure = worded or (len(sides) == 2 and any(len(side) > 1 and _known(side) for side in sides))
+    units = [_simple(side.strip(), sure) for side in sides]
     if None in units:
         return None
     top, *bottom = [unit for unit in units if unit is not None]
@@ -127,8 +132,10 @@ def _simple(text: str, worded: bool) -> Unit | None:
     if unit is not None:
         sure = worded or len(words[0]) > 1 or not words[0].isalpha()
         return _raised(unit, power) if sure else None
-    nouns = all(len(word) > 2 and not _TELLING.fullmatch(word.lower()) for word in words)
-    return NONE if nouns and power == 1 else None
+    least = _LEAST_LETTERS[worded]
+    nouns = all(_NOUN.fullmatch(word) and len(word) >= least for word in words)
+    telling = any(_TELLING.fullmatch(word.lower()) or word.lower() in SCALES for word in words)
+    return NONE if nouns and not telling and power == 1 else None
 
 
 def _known(word: str) -> Unit | None:
