@@ -7,7 +7,6 @@ Not   metadata: stat, chmod and the like pass it, and are left to seccomp
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import struct
@@ -28,9 +27,6 @@ _HANDLED = ((1, (1 << 13) - 1), (2, REFER), (3, TRUNCATE), (5, IOCTL_DEV))
 _NET_ABI, _TCP = 4, 0b11
 _SCOPE_ABI, _SCOPES = 6, 0b11
 _BENEATH = 1
-
-DEVICES = (("/dev/null", READ_FILE | WRITE_FILE), ("/dev/zero", READ_FILE))
-RANDOM = ("/dev/urandom", READ_FILE)
 
 
 def abi() -> int:
@@ -111,8 +107,3 @@ def _allow(descriptor: int, path: str, bits: int) -> None:
             kernel.call("landlock_add_rule", descriptor, _BENEATH, rule, 0)
         finally:
             os.close(file)
-
-
-def missing(error: OSError) -> bool:
-    """Tell whether an error says that there is no Landlock here."""
-    return error.errno in (errno.ENOSYS, errno.EOPNOTSUPP)
