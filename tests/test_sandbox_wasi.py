@@ -128,10 +128,11 @@ def test_a_real_guest_that_sleeps_is_ended_by_the_clock(guest):
 
 
 @pytest.mark.slow
-def test_a_real_guest_has_no_files_processes_or_network(guest):
+def test_a_real_guest_has_no_files_processes_or_network(guest, monkeypatch):
+    monkeypatch.setenv("AGENTRL_SECRET", "x")
     code = """
 import os, socket, subprocess
-for do in (lambda: open("/etc/passwd"), lambda: os.listdir("/"), os.fork,
+for do in (lambda: open("/etc/passwd"), lambda: os.listdir("/"), lambda: os.fork(),
            lambda: subprocess.run(["true"]), lambda: open("/tmp/x", "w"),
            lambda: socket.create_connection(("127.0.0.1", 80))):
     try:
@@ -145,7 +146,7 @@ print(sorted(os.environ))
     result = guest.run(code)
     assert result.status == "ok", result
     assert "out" not in result.stdout.split()
-    assert "PATH" not in result.stdout
+    assert "AGENTRL_SECRET" not in result.stdout
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 import ctypes
 
-if os.getuid() == 0 and works(open, "/proc/self/uid_map"):
+if 0 in os.getresuid():
     pwn("is root")
 for change in (
     (os.setuid, 0),

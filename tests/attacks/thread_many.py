@@ -7,7 +7,7 @@ threading.stack_size(64 * 1024)
 done = threading.Event()
 threads = []
 try:
-    while len(threads) < 8 * HOST["processes"]:
+    while len(threads) < 2 * HOST["processes"] + 64:
         thread = threading.Thread(target=done.wait, daemon=True)
         thread.start()
         threads.append(thread)
