@@ -56,12 +56,14 @@ def report(level: int | None, names: Sequence[str]) -> dict[str, Any]:
     with sandbox:
         at = sandbox.run("import os; print(os.getcwd())").stdout.strip()
         with Surroundings(LIMITS, _listed(), "" if at == "/" else at) as it:
-            expected = descendants(os.getpid())
+            expected, opened = descendants(os.getpid()), len(os.listdir("/proc/self/fd"))
             ends = run_all(attacks, it, lambda attack, codes: held_in(sandbox, attack, codes))
             time.sleep(0.5)
             harm = it.harm()
             if left := descendants(os.getpid()) - expected:
                 harm.append(f"processes were left: {left}")
+            if (now := len(os.listdir("/proc/self/fd"))) > opened:
+                harm.append(f"{now - opened} descriptors were left open")
         return {"level": held, "ends": {k: asdict(v) for k, v in ends.items()}, "harm": harm}
 
 
