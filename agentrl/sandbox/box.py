@@ -89,6 +89,8 @@ class Sandbox:
         if backend not in BACKENDS:
             hint = suggestion(backend, BACKENDS, f"There are {', '.join(BACKENDS)}.")
             raise UsageError(f"sandbox: backend={backend!r} is none. {hint}")
+        if (url is None) == (backend == "remote"):
+            raise UsageError("sandbox: url= goes with backend='remote', and is needed there.")
         self._elsewhere: Runner | None = None
         if backend != "local":
             self._elsewhere = _runner(backend, url)
@@ -172,8 +174,6 @@ def _levels(min_level: int, level: int | None, unsafe: bool) -> tuple[int, ...]:
 
 def _runner(backend: str, url: str | None) -> Runner:
     """A backend, whose module is loaded only where it is wanted."""
-    if (url is None) == (backend == "remote"):
-        raise UsageError("sandbox: url= goes with backend='remote', and is needed there.")
     module = importlib.import_module(f"agentrl.sandbox.{backend}")
     make: Callable[..., Any] = getattr(module, f"{backend.capitalize()}Runner")
     runner: Runner = make() if url is None else make(url)

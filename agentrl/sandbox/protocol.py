@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -74,7 +75,9 @@ def send(
     flags: int = 0,
 ) -> None:
     """Send one frame. OSError where the other side is gone or, with MSG_DONTWAIT, reads nothing."""
-    socket.send_fds(sock, [encode(header, body)], list(fds), flags | socket.MSG_NOSIGNAL)
+    # `socket.send_fds` and `recv_fds` drop their flags in Python 3.11.
+    beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))] if fds else []
+    sock.sendmsg([encode(header, body)], beside, flags | socket.MSG_NOSIGNAL)
 
 
 def receive(sock: socket.socket, flags: int = 0) -> Frame | None:
@@ -83,7 +86,12 @@ def receive(sock: socket.socket, flags: int = 0) -> Frame | None:
     Raises:
         ProtocolError: something else came; descriptors beside it are closed.
     """
-    data, fds, got, _ = socket.recv_fds(sock, MAX_FRAME + 1, MAX_FDS, flags)
+    room = socket.CMSG_SPACE(MAX_FDS * array("i").itemsize)
+    data, beside, got, _ = sock.recvmsg(MAX_FRAME + 1, room, flags | socket.MSG_CMSG_CLOEXEC)
+    fds = array("i")
+    for level, kind, sent in beside:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds.frombytes(sent[: len(sent) - len(sent) % fds.itemsize])
     try:
         # More descriptors than fit, or a datagram cut short, is not what was sent.
         if got & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
