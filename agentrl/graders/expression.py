@@ -128,7 +128,7 @@ class _Reader:
 
     def factor(self, beside: bool) -> str:
         """One value with what is raised above it or stands behind it."""
-        if beside and self.peek().isdigit():
+        if beside and (self.peek().isdigit() or self.peek() == "."):
             raise _Unread
         value = self.atom()
         self.space()

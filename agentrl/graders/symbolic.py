@@ -21,7 +21,7 @@ from typing import Protocol
 
 from agentrl.errors import SandboxUnavailable
 from agentrl.graders.latex import MAX_DEPTH, nested
-from agentrl.graders.splitting import related
+from agentrl.graders.splitting import every_comma, inside, related
 from agentrl.sandbox import Sandbox
 from agentrl.sandbox.result import Limits, MiB, Result
 
@@ -143,12 +143,12 @@ def _judged(pair: Pair, reply: Reply) -> tuple[Outcome, str]:
 
 def doubtful(gold: str, answer: str) -> str:
     """Why a yes of math-verify on this pair may be one of its known mistakes; "" if not."""
+    (one, few), (other, many) = _shape(gold), _shape(answer)
     checks = {
         "two numbers side by side are added up": bool(_BESIDE.search(answer)),
         "of a relation only one side is compared": len(related(gold)[1]) != len(related(answer)[1]),
-        "a tuple and a set are taken for each other": _brackets(gold) != _brackets(answer)
-        and "," in gold + answer,
-        "elements are dropped": gold.count(",") != answer.count(","),
+        "a tuple and a set are taken for each other": one != other and max(few, many) > 1,
+        "elements are dropped": few != many,
         "nan equals nan": bool(_NAN.search(gold + answer)),
         "small values are rounded to zero": bool(_TINY.search(gold) and _TINY.search(answer)),
     }
@@ -195,8 +195,10 @@ def _said(stdout: str) -> list[Reply] | None:
     return [tuple(reply) for reply in said] if whole else None
 
 
-def _brackets(text: str) -> str:
-    return "".join(character for character in text if character in "([⦃⦄])")
+def _shape(text: str) -> tuple[str, int]:
+    """The brackets around a text, and how many parts commas make of it."""
+    ends, content = inside(text) or ("", text)
+    return ends, len(every_comma(content))
 
 
 _making = threading.Lock()

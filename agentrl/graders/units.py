@@ -87,7 +87,8 @@ SCALES = {
 _TELLING = re.compile(
     "or|and|not|nor|but|more|less|least|most|than|about|approximately|around|over|under|above|"
     "below|between|from|plus|minus|times|half|mod|if|when|where|for|with|without|except|either|"
-    "neither|both|all|any|none|are|was|undefined|nan|inf|infinity|infinite|otherwise|solutions?"
+    "neither|both|all|any|none|are|was|undefined|nan|inf|infinity|infinite|otherwise|solutions?|maybe|perhaps|possibly|"
+    "unknown|unsure|wrong|incorrect|false|guess|unless"
 )
 _POWERS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3, "squared": 2, "cubed": 3}
 _RAISED = re.compile(r"\s*\^\s*\{?\s*(-?[1-4])\s*\}?$")
