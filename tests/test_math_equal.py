@@ -224,6 +224,12 @@ def test_hostile_answers_end_eight_at_once_and_the_next_one_is_graded():
 
 
 @pytest.mark.usefixtures("sandbox")
+def test_a_process_keeps_one_sandbox_for_all_its_threads():
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(lambda _: id(shared_sandbox()), range(32)))) == 1
+
+
+@pytest.mark.usefixtures("sandbox")
 def test_algebra_decides_in_the_sandbox():
     assert math_equal(SUM, "n(n+1)/2", timeout=10.0).correct is True
     assert math_equal(SUM, "n(n+2)/2", timeout=10.0).correct is False
