@@ -53,6 +53,16 @@ class Child:
         """Whether it has ended."""
         return self.pidfd < 0 or readable(self.pidfd)
 
+    def by_itself(self, seconds: float) -> bool:
+        """Whether it has ended and its server, which lives, says so within so many seconds."""
+        gone = self.pidfd >= 0 and readable(self.pidfd)
+        if not gone or not readable(self.report.fileno(), seconds):
+            return False
+        try:
+            return bool(self.report.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+        except OSError:
+            return False
+
     def cpu(self) -> float | None:
         """Seconds of processor time of all its threads; None once it has ended."""
         try:

@@ -88,7 +88,10 @@ class Session:
         self.close()
 
     def _run(self, code: bytes, limits: Limits, level: int) -> Result:
-        if self._held.child is not None and not self._held.child.take():
+        held = self._held.child
+        # What a cell left behind may end the process between two cells: that is its doing, and no
+        # fault of the sandbox, or code could choose that its episode does not count.
+        if held is not None and (not held.take() or held.by_itself(self._local.setup.patience)):
             self._held.release()
         restarted = self._held.child is None and self._cells > 0
         try:
