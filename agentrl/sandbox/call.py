@@ -52,14 +52,20 @@ class Watch:
     """One call from its start to its end."""
 
     def __init__(
-        self, child: Child, limits: Limits, output: Output, patience: float, cell: int | None = None
+        self,
+        child: Child,
+        limits: Limits,
+        output: Output,
+        patience: float,
+        token: str | None = None,
     ) -> None:
-        """Watch a script, or the cell with that number."""
+        """Watch a script, or the cell that was given this token."""
         self.child, self.limits, self.output = child, limits, output
-        self.patience, self.cell = patience, cell
+        self.patience, self.token = patience, token
         self.ending = Ending()
-        self.begun = child.started if cell is None else time.monotonic()
-        self.cpu_before = 0.0 if cell is None else child.cpu() or 0.0
+        self.begun = child.started if token is None else time.monotonic()
+        self.cpu_before = 0.0 if token is None else child.cpu() or 0.0
+        self.waited_before = 0.0 if token is None else child.waited()
         self.cpu_at = self.begun + limits.cpu / CORES
         """When next to look at the child's clock."""
         self.deadline = self.begun + limits.wall
@@ -142,7 +148,7 @@ class Watch:
         status = None
         with suppress(OSError, ProtocolError):
             header = decode(cells.recv(1024, socket.MSG_DONTWAIT)).header
-            if header.get("cell") == self.cell and header.get("status") in EXIT:
+            if header.get("token") == self.token and header.get("status") in EXIT:
                 status = header["status"]
         if status is None:
             self.poll.unregister(cells)
@@ -155,7 +161,7 @@ class Watch:
         used = self.child.cpu()
         left = self.limits.cpu - (0.0 if used is None else used - self.cpu_before)
         if left <= 0:
-            self.stop("timeout_cpu", signal.SIGINT if self.cell is not None else signal.SIGKILL)
+            self.stop("timeout_cpu", signal.SIGINT if self.token is not None else signal.SIGKILL)
         else:
             # Threads may use several processors at once.
             self.cpu_at = now + max(0.01, left / CORES)
@@ -167,8 +173,9 @@ class Watch:
         elif self.stopping == 1:
             self.stop(cast(Status, self.ending.verdict), signal.SIGKILL)
         else:
-            self.ending.overload = self.child.waited() > self.limits.wall / 2
-            self.stop("timeout_wall", signal.SIGKILL if self.cell is None else signal.SIGINT)
+            waited = self.child.waited() - self.waited_before
+            self.ending.overload = waited > self.limits.wall / 2
+            self.stop("timeout_wall", signal.SIGKILL if self.token is None else signal.SIGINT)
 
     def stop(self, verdict: Status, number: int) -> None:
         """Stop it; the first reason is the one that counts."""
@@ -189,14 +196,15 @@ class Watch:
             self.stopping, self.deadline = 2, time.monotonic() + self.patience
 
 
-def ask_cell(child: Child, cell: int, code: bytes) -> bool:
+def ask_cell(child: Child, number: int, token: str, code: bytes) -> bool:
     """Hand a cell to a session; False where it does not take it, which is its own doing."""
+    header = json.dumps({"cell": number, "token": token}).encode()
     cells = cast(socket.socket, child.cells)
     try:
         cells.recv(1024, socket.MSG_DONTWAIT)
     except BlockingIOError:
         with suppress(OSError):
-            cells.send(json.dumps({"cell": cell}).encode() + b"\n" + code, socket.MSG_DONTWAIT)
+            cells.send(header + b"\n" + code, socket.MSG_DONTWAIT)
             return True
     except OSError:
         pass

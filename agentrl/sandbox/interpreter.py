@@ -48,10 +48,10 @@ def run_cells(fd: int) -> int:
     signal.signal(signal.SIGINT, cells.interrupt)
     while data := os.read(fd, 2 * MAX_CODE):
         line, _, code = data.partition(b"\n")
-        number = json.loads(line)["cell"]
-        status = cells.run(code, number)
+        asked = json.loads(line)
+        status = cells.run(code, asked["cell"])
         _flush()
-        os.write(fd, json.dumps({"cell": number, "status": status}).encode() + b"\n")
+        os.write(fd, json.dumps({"token": asked["token"], "status": status}).encode() + b"\n")
     return 0
 
 

@@ -7,6 +7,7 @@ Not   a checkpoint: what a cell did before it was ended stays undone
 
 from __future__ import annotations
 
+import secrets
 import signal
 import threading
 import time
@@ -114,8 +115,10 @@ class Session:
         self, child: Child, code: bytes, limits: Limits, output: Output
     ) -> tuple[Ending, tuple[float, float]]:
         """One cell: how it ended, and its seconds by the clock and of the processor."""
-        watch = Watch(child, limits, output, self._local.setup.patience, self._cells)
-        if not ask_cell(child, self._cells, code):
+        # No code knows the token of a later cell, so none can answer for it.
+        token = secrets.token_hex(8)
+        watch = Watch(child, limits, output, self._local.setup.patience, token)
+        if not ask_cell(child, self._cells, token, code):
             watch.stop("killed", signal.SIGKILL)
         child.signal(signal.SIGCONT)
         ending = watch.run()

@@ -16,7 +16,7 @@ from agentrl.errors import EnvironmentFault
 from agentrl.sandbox import Limits, Result, Sandbox, Session
 from agentrl.tooling import ToolResult
 
-__all__ = ["Limits", "Result", "Sandbox", "Session", "shared", "told"]
+__all__ = ["Limits", "Result", "Sandbox", "Session", "run", "shared", "told"]
 
 _ENDINGS: Final = {
     "timeout_cpu": "ended after {limits.cpu:g} s of processor time",
@@ -78,6 +78,16 @@ def told(result: Result, limits: Limits | None = None) -> ToolResult:
     return ToolResult(
         words, metrics={"sandbox_level": float(result.level)}, is_error=result.status != "ok"
     )
+
+
+def run(code: str, sandbox: Sandbox, limits: Limits | None = None) -> ToolResult:
+    """Run a script, and put what came of it into words.
+
+    Raises:
+        EnvironmentFault: The sandbox failed, or the machine was too busy to tell.
+    """
+    limits = limits or sandbox.limits
+    return told(sandbox.run(code, limits=limits), limits)
 
 
 def _forgot(result: Result) -> bool:
