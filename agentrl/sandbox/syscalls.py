@@ -49,6 +49,8 @@ def _without(argument: int, bits: int) -> Check:
 _THREAD = 0x3D_0F00
 """The flags of pthread_create: memory, files, signals and the thread group are shared."""
 _DETACHED, _CLONE_THREAD = 0x40_0000, 0x1_0000
+_O_DIRECT = 0x1_4000
+"""0x4000, and on ARM 0x1_0000."""
 _O_ASYNC, _MAP_HUGETLB, _MSG_OOB, _F_DUPFD_CLOEXEC = 0x2000, 0x4_0000, 1, 1030
 
 RULES: tuple[Rule, ...] = (
@@ -61,9 +63,9 @@ RULES: tuple[Rule, ...] = (
     Rule("write pwrite64 writev pwritev dup dup2 dup3"),
     # fcntl could have a signal sent to others (F_SETOWN, F_SETSIG, F_NOTIFY), hold up whoever
     # opens a file (F_SETLEASE) and pin memory (F_SETPIPE_SZ): only the plain requests, and no
-    # signals on input.
+    # signals on input, nor an output in packets, of which each would cost the host a call.
     Rule("fcntl", (Check(1, (0, 1, 2, 3, _F_DUPFD_CLOEXEC)),)),
-    Rule("fcntl", (Check(1, (4,)), _without(2, _O_ASYNC))),
+    Rule("fcntl", (Check(1, (4,)), _without(2, _O_ASYNC | _O_DIRECT))),
     # A lock on a file that others see too would hold them up and carry word between episodes; on
     # one in the scratch folder there is nobody to lock out: it is granted, and not taken.
     Rule("fcntl", (Check(1, (6, 7)),), level=3, answer=0),

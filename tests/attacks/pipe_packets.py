@@ -4,6 +4,7 @@
 # burns: yes
 import fcntl
 
-works(fcntl.fcntl, 1, fcntl.F_SETFL, fcntl.fcntl(1, fcntl.F_GETFL) | os.O_DIRECT)
+if works(fcntl.fcntl, 1, fcntl.F_SETFL, fcntl.fcntl(1, fcntl.F_GETFL) | os.O_DIRECT):
+    pwn("the output is in packets")
 while True:
     os.write(1, b"x")
