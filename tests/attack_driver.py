@@ -101,7 +101,9 @@ def held_in(sandbox: Sandbox, attack: Attack, codes: Sequence[str]) -> list[Resu
 def unheld(attack: Attack, codes: Sequence[str]) -> list[Result]:
     """Run an attack in a process of one's own, which holds nothing back."""
     results = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        opened = os.open(folder, os.O_RDONLY)
+        stack.callback(os.close, opened)
         for code in codes:
             begun = time.monotonic()
             done = subprocess.run(
@@ -112,7 +114,7 @@ def unheld(attack: Attack, codes: Sequence[str]) -> list[Result]:
                 stderr=subprocess.STDOUT,
                 timeout=30,
                 check=False,
-                close_fds=False,
+                pass_fds=(opened,),
             )
             text = done.stdout.decode("utf-8", "replace")
             status = "ok" if done.returncode == 0 else "error"
