@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agentrl.errors import RenderError
@@ -55,7 +55,10 @@ TOOL: dict[str, Any] = {
 }
 
 _DRESSES = tuple(
-    Dress(json_arguments=text, ids=ids) for ids in (False, True) for text in (False, True)
+    Dress(json_arguments=text, ids=ids, bare_calls=bare)
+    for bare in (False, True)
+    for ids in (False, True)
+    for text in (False, True)
 )
 
 
@@ -163,7 +166,7 @@ def _exactly(arguments: Mapping[str, Any]) -> str:
 def _with_reasoning(template: Template, *, takes_tools: bool) -> Template:
     """The template with the key under which it writes reasoning, where there is one."""
     for key in ("reasoning_content", "thinking"):
-        dress = Dress(template.dress.json_arguments, template.dress.ids, key)
+        dress = replace(template.dress, reasoning=key)
         if writes_reasoning(Template(template.tokenizer, dress), takes_tools=takes_tools):
             return Template(template.tokenizer, dress)
     return template

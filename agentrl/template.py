@@ -49,6 +49,8 @@ class Dress:
     """Arguments as JSON text, not as a mapping."""
     ids: bool = False
     """An id on every call, and on its result."""
+    bare_calls: bool = False
+    """No words beside calls: the template writes only one of the two."""
     reasoning: str = "reasoning_content"
     """The key of a message's reasoning."""
 
@@ -117,6 +119,8 @@ def dressed(messages: Sequence[Message], dress: Dress, ids: Sequence[str] = ()) 
             if dress.ids:
                 for call, name in zip(copy["tool_calls"], waiting, strict=True):
                     call["id"] = name
+            if dress.bare_calls:
+                copy["content"] = None
         if dress.ids and message["role"] == "tool":
             # A result of a call that was malformed has no call in the message before it.
             copy["tool_call_id"] = waiting.pop(0) if waiting else next(names)
@@ -127,10 +131,11 @@ def dressed(messages: Sequence[Message], dress: Dress, ids: Sequence[str] = ()) 
 
 
 def regular(messages: Sequence[Message]) -> list[Message]:
-    """Results of turns that made no sound call, as a user's words.
+    """A conversation for templates that refuse what a policy may do in one.
 
-    For templates that take no result without a call: a malformed call was answered as a result
-    when it happened, and is not in the message that a later rendering sees.
+    They take no result without a call, and a malformed call, answered as a result when it
+    happened, is not in the message that a later rendering sees: such results become a user's
+    words. Nor do some take a thought beside words and a call: there the thought goes.
     """
     out: list[Message] = []
     called = False
@@ -142,6 +147,9 @@ def regular(messages: Sequence[Message]) -> list[Message]:
             continue
         if message["role"] != "tool":
             called = bool(message.get("tool_calls"))
+        if called and message["content"] and "reasoning_content" in message:
+            message = message.copy()
+            del message["reasoning_content"]
         out.append(message)
     return out
 

@@ -1,6 +1,7 @@
 """Templates of every family: golden renderings, exact continuations, calls that come back."""
 
 import json
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -351,6 +352,57 @@ def test_only_results_without_any_call_become_words_of_the_user():
     assert roles == [("tool", "1"), ("assistant", ""), ("user", "2\n3"), ("user", "And?")]
 
 
+def test_a_thought_beside_words_and_a_call_goes_where_a_template_refuses_it():
+    turn = {**calls(call()), "content": "So.", "reasoning_content": "Hm."}
+    plain = {**calls(call()), "reasoning_content": "Hm."}
+    assert regular([turn, plain]) == [{**calls(call()), "content": "So."}, plain]
+    assert turn["reasoning_content"] == "Hm."
+
+
+@contextmanager
+def changed(name, old, new):
+    """The family's tokenizer with another template."""
+    tokenizer = tokenizer_of(name)
+    template = tokenizer.chat_template
+    assert old in template
+    tokenizer.chat_template = template.replace(old, new)
+    try:
+        yield tokenizer
+    finally:
+        tokenizer.chat_template = template
+
+
+def test_a_template_that_writes_calls_only_where_no_words_are_gets_none():
+    none = "{%- for call in (message.tool_calls or [] if message.content is none else []) -%}"
+    with changed("deepseek_v3", "{%- for call in message.tool_calls or [] -%}", none) as tokenizer:
+        tokenizer.chat_template = tokenizer.chat_template.replace(
+            "{{- message.content -}}\n        {%- for", "{{- message.content or '' -}}{%- for"
+        )
+        renderer = renderer_for(tokenizer)
+        assert renderer.calls.template.dress == Dress(json_arguments=True, bare_calls=True)
+        turn = Message(role="assistant", content="I look.", tool_calls=[call(at="1")])
+        assert "tool sep" in tokenizer.decode(
+            renderer.render([*HEAD, turn, seen()], [TOOL])
+        ).replace("\u2581", " ")
+
+
+def test_a_prompt_that_opens_a_thought_goes_on_where_the_template_keeps_it():
+    opened = "{{- '<|im_start|>assistant\\n<think>\\n' -}}"
+    with changed(
+        "qwen3", "{{- '<|im_start|>assistant\\n' -}}{%- endif -%}", opened + "{%- endif -%}"
+    ) as t:
+        renderer = renderer_for(t)
+        prompt = renderer.render(HEAD, [TOOL])
+        body = said(renderer.calls.template, calls(call(at="1"))).removeprefix(NO_THOUGHT)
+        sampled = [*t.encode(f"Hm.\n</think>\n\n{body}"), renderer.closing_call[0]]
+        turn = renderer.parse(sampled, "stop", [TOOL], prompt)
+        assert (turn.reasoning, len(turn.calls)) == ("Hm.", 1)
+        ids = [*prompt, *sampled]
+        suffix = renderer.extend(ids, "stop", [seen()])
+        assert [*ids, *suffix.ids] == renderer.render([*HEAD, turn.message(), seen()], [TOOL])
+        assert renderer.extend(ids, "stop", [USER]) is None
+
+
 def test_a_conversation_that_no_mending_makes_right_is_refused_with_the_reason():
     renderer = renderer_for(tokenizer_of("llama3"))
     with pytest.raises(RenderError, match="single call"):
@@ -358,14 +410,11 @@ def test_a_conversation_that_no_mending_makes_right_is_refused_with_the_reason()
 
 
 def test_a_template_that_refuses_every_call_is_refused_with_its_own_words():
-    tokenizer = tokenizer_of("llama3")
-    text = tokenizer.chat_template
-    try:
-        tokenizer.chat_template = text.replace("length != 1", "length > 0")
-        with pytest.raises(UsageError, match="single call"):
-            renderer_for(tokenizer)
-    finally:
-        tokenizer.chat_template = text
+    with (
+        changed("llama3", "length != 1", "length > 0") as tokenizer,
+        pytest.raises(UsageError, match="single call"),
+    ):
+        renderer_for(tokenizer)
 
 
 def test_control_tokens_without_a_role_are_special_too():
