@@ -20,6 +20,7 @@ from agentrl.tooling import ToolResult, tool
 from agentrl_tools._cassette import Answer, Cassette
 from agentrl_tools._cassette import cassette as opened
 from agentrl_tools._fetch import TOTAL_SECONDS, Fetcher, Place, Rules, check_url
+from agentrl_tools._options import names
 
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -67,8 +68,8 @@ class Http(Toolbox):
         Raises:
             UsageError: An entry is no host, a method is unknown, a cassette cannot be read.
         """
-        self._rules = Rules(tuple(map(_place, _names(allow))), allow_private)
-        self._methods = tuple(map(_method, _names(methods)))
+        self._rules = Rules(tuple(map(_place, names(allow))), allow_private)
+        self._methods = tuple(map(_method, names(methods)))
         if requests < 1 or mode not in ("replay", "record"):
             raise UsageError("http: requests is a number above 0, and mode is replay or record.")
         path = Path(cassette).resolve() if cassette else None
@@ -135,12 +136,6 @@ def _method(text: str) -> str:
     if text.upper() not in METHODS:
         raise UsageError(f"http: there is no method {text!r}. Give some of {', '.join(METHODS)}.")
     return text.upper()
-
-
-def _names(value: str | Sequence[str]) -> tuple[str, ...]:
-    """Names given as a list, or as one text with commas, as a command line has them."""
-    parts = value.split(",") if isinstance(value, str) else value
-    return tuple(part.strip() for part in parts if part.strip())
 
 
 def _shown(url: str, answer: Answer) -> str:
