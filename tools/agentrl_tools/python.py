@@ -104,7 +104,8 @@ class Python(Toolbox):
             packages: Distributions, as pip names them, that code may import.
             preload: Modules that it finds imported, at no cost to a call; numpy and sympy, where
                 they are among the packages, if not given.
-            seconds: Of the processor that a call may take; of the clock it is 2.4 times as much.
+            seconds: Of the processor that a call may take; of the clock it is 2.4 times as much,
+                and at least 12.
             megabytes: Of memory that it may take, each 2^20 bytes.
             unsafe: Run code even where this machine cannot hold it: it may then do whatever
                 this process may.
@@ -122,7 +123,7 @@ class Python(Toolbox):
         self._packages = names(packages)
         among = [name for name in PRELOADED if name in self._packages]
         self._preload = names(among if preload is None else preload)
-        self._limits = Limits(seconds, 2.4 * seconds, int(megabytes * 2**20))
+        self._limits = Limits(seconds, max(12.0, 2.4 * seconds), int(megabytes * 2**20))
         self._unsafe, self._given, self._files = unsafe, sandbox, files
         self._keeps = session
         self._session: Session | Exchange | None = None
