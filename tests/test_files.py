@@ -42,9 +42,9 @@ def test_what_is_written_is_read_listed_changed_and_deleted(box):
     assert say(box, "list_files") == "There are no files yet."
     assert say(box, "write_file", "a/b.txt", "one\ntwo é") == "a/b.txt now has 9 characters."
     assert say(box, "append_file", "a/b.txt", "!") == "a/b.txt now has 10 characters."
-    assert say(box, "append_file", "new", "x") == "new now has 1 characters."
+    assert say(box, "append_file", "new", "x") == "new now has 1 character."
     assert say(box, "edit_file", "a/b.txt", "one", "1") == "a/b.txt now has 8 characters."
-    assert say(box, "list_files") == "a/b.txt (9 bytes)\nnew (1 bytes)"
+    assert say(box, "list_files") == "a/b.txt (9 bytes)\nnew (1 byte)"
     assert say(box, "read_file", "a/b.txt") == (
         "[a/b.txt, characters 0 to 8 of 8. This is its end.]\n1\ntwo é!"
     )
@@ -297,7 +297,7 @@ def test_files_are_shared_with_code_at_the_strictest_level_alone():
         files.start(Task("x"))
         with pytest.raises(SandboxUnavailable, match=r"level 3.*held at level 2.*Leave files="):
             Python(files=files, sandbox=sandbox).start(Task("x"))
-        assert say(files, "write_file", "a", "x") == "a now has 1 characters."
+        assert say(files, "write_file", "a", "x") == "a now has 1 character."
     with pytest.raises(UsageError, match="shared with a session"):
         Python(files=Files(), session=False)
 

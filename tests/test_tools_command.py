@@ -171,6 +171,30 @@ def test_a_box_of_one_tool_needs_no_name_behind_it(call, box):
 
 
 @pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["python", "code=x = 20; x + 1"], "21"),
+        (["python", "code=print(2**10)", "--tool.session", "false"], "1024"),
+        (["symbolic.factor", "expression=360"], "2^3 * 3^2 * 5"),
+        (["files.write_file", "path=a/b.txt", "content=é"], "a/b.txt now has 1 character."),
+        (["sql", "statement=SELECT 1 AS one"], "one\n1"),
+    ],
+)
+def test_the_toolboxes_of_ours_can_be_called_by_hand(call, words, said):
+    assert call("call", *words) == (0, f"{said}\n", "")
+
+
+def test_every_toolbox_of_ours_can_be_shown(call):
+    for name in TOOLBOXES.names():
+        code, out, _ = call("show", name, "--json")
+        found = json.loads(out)
+        assert (code, found["name"]) == (0, name)
+        for told in found["tools"]:
+            assert told["description"].strip()
+            assert all(p.get("description") for p in told["parameters"]["properties"].values())
+
+
+@pytest.mark.parametrize(
     ("words", "code", "status", "said"),
     [
         (["fail"], 1, "error", "I won't."),

@@ -59,7 +59,9 @@ def _parser() -> Parser:
     parser = Parser("tools", "list, show and call the tools for environments", EXAMPLES)
     parser.add_argument("action", nargs="?", default="list", help="list, show or call [list]")
     parser.add_argument(
-        "tool", nargs="?", help="a toolbox, or BOX.TOOL: calculator, search.query, file.py:Box.tool"
+        "tool",
+        nargs="?",
+        help="a toolbox, or BOX.TOOL: calculator, search.search, file.py:Box.tool",
     )
     parser.add_argument(
         "arguments", nargs="*", help="of a call: key=value, or key=@file for what is in a file"

@@ -90,7 +90,10 @@ class Files(Toolbox):
     def list_files(self) -> str:
         """List your files and their sizes."""
         files = self.folder.contents()
-        lines = [f"{path} ({len(content)} bytes)" for path, content in files.items()]
+        lines = [
+            f"{path} ({len(content)} byte{'s' * (len(content) != 1)})"
+            for path, content in files.items()
+        ]
         if len(lines) > MAX_LISTED:
             lines[MAX_LISTED:] = [f"[and {len(lines) - MAX_LISTED} more]"]
         return "\n".join(lines) or "There are no files yet."
@@ -172,7 +175,7 @@ class Files(Toolbox):
 
     def _write(self, path: str, text: str) -> str:
         self.folder.write(path, _bytes(text))
-        return f"{path} now has {len(text)} characters."
+        return f"{path} now has {len(text)} character{'s' * (len(text) != 1)}."
 
 
 def _bytes(content: str | bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Python: a policy's code in a sandbox that all share, and what it did in words for that policy.
+"""Python: a policy's code, in a sandbox that all share.
 
 In    code, whatever a policy may write
 Out   ToolResult, with the level of isolation as a metric; EnvironmentFault where nobody's code
