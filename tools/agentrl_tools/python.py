@@ -155,10 +155,12 @@ class Python(Toolbox):
 
     def tools(self) -> Mapping[str, ToolSpec]:
         """The tool `python`, with what is there for this code in its description."""
-        (spec,) = super().tools().values()
+        found = dict(super().tools())
         # Calls of one turn share their variables, so they run in the order they were written.
-        changed = replace(spec, description=self._description(), parallel=not self._keeps)
-        return {changed.name: changed}
+        found["python"] = replace(
+            found["python"], description=self._description(), parallel=not self._keeps
+        )
+        return found
 
     @tool(timeout=PATIENCE)
     def python(self, code: str) -> ToolResult:
@@ -169,12 +171,13 @@ class Python(Toolbox):
         """
         if not self._keeps:
             return run(code, self._sandbox(), self._limits)
-        if self._session is None:
+        session = self._session
+        if session is None:
             raise UsageError("python: no episode has begun. Call start first.")
-        if isinstance(self._session, Exchange):
-            result, note = self._session.run(code)
+        if isinstance(session, Exchange):
+            result, note = session.run(code)
             return told(result, self._limits, note)
-        return told(self._session.run(code), self._limits)
+        return told(session.run(code), self._limits)
 
     def _sandbox(self) -> Sandbox:
         return self._given or shared(self._packages, self._preload, self._unsafe)
