@@ -17,7 +17,7 @@ from typing import Any
 
 from agentrl.errors import AgentRLError
 from agentrl.prints import bounded
-from agentrl.workers import Settled, workers
+from agentrl.workers import Settled, Share, workers
 
 GRACE = 1.0
 """Seconds that a cancelled coroutine has for tidying up."""
@@ -43,11 +43,18 @@ async def run_author(fn: Callable[..., Any], *args: Any, seconds: float | None =
     with bounded():
         if inspect.iscoroutinefunction(fn):
             return await _in_task(fn(*args), seconds)
-        return await _in_task(_in_thread(fn, *args), seconds)
+        return await _in_task(in_thread(fn, *args), seconds)
 
 
-async def _in_thread(fn: Callable[..., Any], *args: Any) -> Any:
-    value = await workers().run(lambda: fn(*args))
+async def in_thread(fn: Callable[..., Any], *args: Any, share: Share | None = None) -> Any:
+    """What a sync function returns, run in a thread; awaited where it can be.
+
+    Args:
+        fn: The function.
+        args: Its arguments.
+        share: What its thread counts against where it is left behind.
+    """
+    value = await workers().run(lambda: fn(*args), share)
     return await value if inspect.isawaitable(value) else value
 
 

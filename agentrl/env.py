@@ -30,6 +30,7 @@ from agentrl.task import Task, TaskSource
 from agentrl.toolbox import Toolbox, taken, tools_of_boxes
 from agentrl.tooling import ToolSpec, is_tool, tools_of
 from agentrl.trajectory import Branch, Stop, Trajectory, tool_calls
+from agentrl.workers import Share
 
 StepResult = tuple[list[Message], float, bool, bool, dict[str, Any]]
 
@@ -269,6 +270,7 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
             max_chars=self.max_result_chars,
             max_arguments=self.max_argument_chars,
             parallel=self.parallel_tools,
+            share=self._share,
         )
         self._amend(outcomes=tuple(replace(o, content=self.clip(o.content)) for o in outcomes))
         if terminate:
@@ -344,6 +346,10 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
     @cached_property
     def _boxed(self) -> Mapping[str, ToolSpec]:
         return tools_of_boxes(self, self._tools, self._boxes)
+
+    @cached_property
+    def _share(self) -> Share:
+        return Share()
 
     @cached_property
     def _sources(self) -> dict[str, TaskSource]:

@@ -86,7 +86,9 @@ def _said(error: BaseException) -> str:
     """The beginning of an exception's message, whose text may be anything at all."""
     try:
         return str(error)[:MAX_SAID]
-    except Exception as inner:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as inner:
         return f"(its message raised {type(inner).__name__})"
 
 

@@ -8,13 +8,14 @@ import itertools
 import json
 import math
 import threading
+import time
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 from agentrl.calling import MAX_COMPLAINT, MAX_JSON, NOT_RUN, run_calls
 from agentrl.env import ToolEnv
@@ -23,6 +24,7 @@ from agentrl.message import AssistantTurn, ToolCall
 from agentrl.prints import MOST, NOTICE, BoundedStream
 from agentrl.task import Task
 from agentrl.tooling import ToolResult, tool, tools_of
+from agentrl.workers import MOST_LEFT_BY_ONE
 
 BIG = 100_000_000
 
@@ -275,6 +277,161 @@ def test_the_tools_of_256_episodes_run_at_the_same_time(name):
     assert set(asyncio.run(main())) == {"all"}
 
 
+class Slow(BaseModel):
+    """Its check waits at a door."""
+
+    word: str
+
+    @field_validator("word")
+    @classmethod
+    def wait(cls, word):
+        time.sleep(0.5)
+        return word
+
+
+class Late:
+    """Its arguments and its value take longer than the tool may."""
+
+    @tool(timeout=0.05)
+    async def checks(self, slow: Slow) -> str:
+        """Its arguments are slow."""
+        return slow.word
+
+    @tool(timeout=0.05)
+    async def shows(self) -> Any:
+        """Its value is slow."""
+        return {"a": Unhurried()}
+
+
+class Unhurried:
+    def __str__(self):
+        time.sleep(0.5)
+        return "at last"
+
+
+@pytest.mark.parametrize("asked", [call("checks", slow={"word": "a"}), call("shows")], ids=str)
+def test_what_is_slow_before_or_after_an_async_tool_is_within_its_time_and_off_the_loop(asked):
+    async def main():
+        turned = 0
+
+        async def turn():
+            nonlocal turned
+            while True:
+                await asyncio.sleep(0.001)
+                turned += 1
+
+        turning = asyncio.create_task(turn())
+        (outcome,), _ = await run_calls(bound(Late()), [asked], max_chars=200)
+        turning.cancel()
+        return outcome.status, turned
+
+    status, turned = asyncio.run(main())
+    assert status == "timeout"
+    assert turned > 5
+
+
+class Seen:
+    """It tells in which thread its arguments are looked at, and what is on record."""
+
+    def __init__(self):
+        self.threads = set()
+
+    def check(self, arguments):
+        self.threads.add(threading.current_thread() is threading.main_thread())
+        return dict(arguments)
+
+    @tool
+    async def change(self, x: Any, inner: dict[str, Any]) -> str:
+        """Change what it is given."""
+        x.append("changed")
+        inner["a"].append("changed")
+        return "done"
+
+    @tool
+    def change_in_thread(self, x: Any, inner: dict[str, Any]) -> str:
+        """Change what it is given."""
+        x.append("changed")
+        inner["a"].append("changed")
+        return "done"
+
+
+@pytest.mark.parametrize(("quick", "size", "on_loop"), [(True, 9, True), (True, 20_000, False)])
+def test_a_few_arguments_of_plain_types_are_looked_at_without_a_thread(quick, size, on_loop):
+    seen = Seen()
+
+    async def fn(**arguments):
+        return "done"
+
+    spec = replace(tools_of(Seen)["change"], fn=fn, check=seen.check, quick=quick)
+    calls = [call("change", x="y" * size)]
+    asyncio.run(run_calls({"change": spec}, calls, max_chars=200))
+    assert seen.threads == {on_loop}
+
+
+@pytest.mark.parametrize("name", ["change", "change_in_thread"])
+@pytest.mark.parametrize("checked", [True, False], ids=["by hints", "by dict"])
+def test_what_a_tool_does_to_its_arguments_changes_no_record(name, checked):
+    written = call(name, x=[1], inner={"a": [{"b": 2}]})
+    tools = bound(Seen())
+    if not checked:
+        tools[name] = replace(tools[name], check=dict)
+    (outcome,), _ = asyncio.run(run_calls(tools, [written], max_chars=200))
+    assert outcome.content == "done"
+    assert written == call(name, x=[1], inner={"a": [{"b": 2}]})
+
+
+class Stuck(ToolEnv):
+    """One of its tools waits for a door that is shut."""
+
+    max_turns = max_tool_calls = 10_000
+
+    def __init__(self, door):
+        self.door = door
+
+    @tool(timeout=0.02)
+    def hang(self) -> str:
+        """Wait in a thread."""
+        self.door.wait(60)
+        return "through"
+
+    @tool
+    def rest(self) -> str:
+        """Rest in a thread."""
+        return "rested"
+
+    @tool
+    async def think(self, of: str) -> str:
+        """Need no thread."""
+        return of
+
+
+def test_an_episode_whose_threads_hang_may_leave_few_behind_and_disturbs_no_other():
+    async def main(door):
+        env, other = Stuck(door), Stuck(door)
+        for one in (env, other):
+            await one.areset(options={"task": Task("2+2?")})
+        for _ in range(20):
+            await env.astep(AssistantTurn("", (call("hang"),) * 4))
+        few = env._share.left
+        last = [o.content for o in env.turns[-1].outcomes]
+        await env.astep(AssistantTurn("", (call("rest"), call("think", of="x"))))
+        await other.astep(AssistantTurn("", (call("rest"),)))
+        told = [o.content for one in (env, other) for o in one.turns[-1].outcomes]
+        door.set()
+        while env._share.left:
+            await asyncio.sleep(0.001)
+        await env.astep(AssistantTurn("", (call("rest"),)))
+        assert env.end is None
+        return few, last, told, env.turns[-1].outcomes[0].content
+
+    few, last, told, after = asyncio.run(main(threading.Event()))
+    refused = f"not run. {few} calls before it go on although their time is up."
+    assert few == MOST_LEFT_BY_ONE
+    assert last == [f"hang: {refused}"] * 4
+    assert told == [f"rest: {refused}", "x", "rested"]
+    assert after == "rested"
+
+
 def test_interleaved_episodes_see_their_own_state():
     class Pad(ToolEnv):
         """A scratch pad."""
@@ -343,6 +500,13 @@ class Unspeakable(Exception):
         raise ValueError("no words")
 
 
+class Ending(Exception):
+    """Its message ends the program."""
+
+    def __str__(self):
+        raise SystemExit(3)
+
+
 class Giver:
     """Tools that return and raise what they are told to, sync and async."""
 
@@ -388,6 +552,8 @@ def test_values_become_text_as_json_shows_them(name):
     "error",
     [
         Unspeakable(),
+        Ending(),
+        OSError("two\nlines"),
         ValueError("x" * BIG),
         ExceptionGroup("many", [ValueError("a")] * 3),
         SystemExit("bye"),
@@ -400,6 +566,7 @@ def test_whatever_is_raised_becomes_one_bounded_line_for_the_policy(name, error)
     outcome = run(Giver(error), call(name))[0][0]
     assert outcome.status == "error"
     assert outcome.content.startswith(f"{name} failed: ")
+    assert len(outcome.content.splitlines()) == 1
     assert len(outcome.content) <= MAX_COMPLAINT
 
 
