@@ -320,3 +320,43 @@ def test_a_leak_is_named_in_the_refusal():
         made = box(level=1, unsafe=True)
     with made:
         assert "not held" in probe(lambda code, limits: made.run(code, limits=limits))
+
+
+def test_what_a_call_leaves_running_where_it_may_fork_is_ended():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = box(level=1, unsafe=True)
+    code = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.closerange(0, 64)
+        time.sleep(60)
+    os._exit(0)
+os.wait()
+"""
+    with made:
+        before = set(descendants())
+        assert made.run(code).status == "ok"
+        assert soon(lambda: set(descendants()) == before)
+
+
+def test_a_host_that_can_open_no_more_files_says_so():
+    said = run_program("""
+        import os, resource
+        made = box()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        held = []
+        try:
+            while True: held.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            pass
+        for spare in range(8):
+            print(made.run("print(1)").status)
+            os.close(held.pop())
+        print(made.run("print(1)").status)
+    """)
+    statuses = said.split()
+    assert statuses[0] == "sandbox_failure"
+    assert statuses[-1] == "ok"

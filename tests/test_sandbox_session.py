@@ -193,7 +193,7 @@ def test_forging_replies_ends_the_session_or_nothing(sandbox, kind):
 
 def test_reading_the_channel_harms_only_its_own_session(sandbox):
     with sandbox.session() as opened:
-        limits = Limits(cpu=0.5, wall=1.0)
+        limits = Limits(cpu=0.5, wall=0.6)
         code = "import os, threading\nthreading.Thread(target=os.read, args=(3, 99)).start()"
         opened.run(code, limits=limits)
         assert opened.run("1", limits=limits).status in ("ok", "timeout_wall", "killed")
@@ -256,7 +256,19 @@ def test_cells_from_several_threads_run_one_after_the_other(session):
     assert session.run("x").stdout == "8\n"
 
 
-def test_more_sessions_than_there_are_uids_are_refused_and_harm_nobody():
-    with box(slots=2) as made:
+def test_closing_ends_the_cell_that_runs(sandbox):
+    opened, results = sandbox.session(), []
+    cell = "import time; time.sleep(30)"
+    thread = threading.Thread(target=lambda: results.append(opened.run(cell)))
+    thread.start()
+    time.sleep(0.1)
+    opened.close()
+    thread.join(20)
+    assert (results[0].status, results[0].lost) == ("killed", True)
+
+
+def test_sessions_at_rest_take_no_place_of_a_call():
+    with box(slots=1) as made:
         opened = [made.session() for _ in range(3)]
         assert [one.run("1").status for one in opened] == ["ok"] * 3
+        assert made.run("print(1)").status == "ok"

@@ -115,7 +115,9 @@ class Sandbox:
     def run(self, code: str, *, limits: Limits | None = None) -> Result:
         """Run a script in a process of its own.
 
-        It raises for nothing that the code is or does.
+        It raises for nothing that the code is or does. The same code prints the same: hashes and
+        the global generators of `random` and numpy begin alike in each call. What asks for chance
+        by name (`secrets`, a numpy generator without a seed), the time, and addresses differ.
 
         Args:
             code: Python, at most 64 KiB.

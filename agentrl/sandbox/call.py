@@ -28,6 +28,8 @@ GRACE = 1.0
 """Seconds from asking a cell to stop until its session is ended."""
 CORES = os.cpu_count() or 1
 CHUNK = 1 << 16
+LONGEST_WAIT = 3600.0
+"""Seconds in one go; limits may be without end."""
 
 
 @dataclass(slots=True)
@@ -82,7 +84,8 @@ class Watch:
         """Wait for the end."""
         ending = self.ending
         while ending.end is None and ending.reply is None and not ending.problem:
-            ready = self.poll.poll(1e3 * max(0.0, self.next_look() - time.monotonic()))
+            left = self.next_look() - time.monotonic()
+            ready = self.poll.poll(1e3 * min(max(0.0, left), LONGEST_WAIT))
             for fd, _ in ready:
                 self.hear(fd)
             if self.output.written > self.limits.output_most and self.stopping < 2:

@@ -73,9 +73,13 @@ class Session:
                     raise
 
     def close(self) -> None:
-        """End it."""
+        """End it, and the cell that runs in it, if one does."""
         self._closed = True
-        self._finalizer()
+        child = self._held.child
+        if child is not None:
+            child.kill()
+        with self._lock:
+            self._finalizer()
 
     def __enter__(self) -> Self:
         return self
