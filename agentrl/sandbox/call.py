@@ -28,6 +28,10 @@ GRACE = 1.0
 """Seconds from asking a cell to stop until its session is ended."""
 CORES = os.cpu_count() or 1
 CHUNK = 1 << 16
+OVERLOAD = 0.25
+"""Part of its time that a call that ran out of it waited for a processor, where the machine is to
+blame. Code that only computes has waited for more than half of the usual limits by then; code that
+sleeps does not wait at all."""
 LONGEST_WAIT = 3600.0
 """Seconds in one go; limits may be without end."""
 
@@ -39,7 +43,7 @@ class Ending:
     verdict: Status | None = None
     """What the host stopped it for."""
     overload: bool = False
-    """Whether it waited for a processor most of the time it had, where time ran out."""
+    """Whether time ran out as it waited for a processor."""
     end: Mapping[str, Any] | None = None
     """The server's word on the end of the process; None while it lives or where the server died."""
     reply: Status | None = None
@@ -177,7 +181,7 @@ class Watch:
             self.stop(cast(Status, self.ending.verdict), signal.SIGKILL)
         else:
             waited = self.child.waited() - self.waited_before
-            self.ending.overload = waited > self.limits.wall / 2
+            self.ending.overload = waited > OVERLOAD * self.limits.wall
             self.stop("timeout_wall", signal.SIGKILL if self.token is None else signal.SIGINT)
 
     def stop(self, verdict: Status, number: int) -> None:

@@ -167,8 +167,8 @@ class Server:
             raise self.failure(str(frame.header.get("problem")), str(frame.header.get("step")))
 
     def _ask(self, limits: Limits, fds: list[int]) -> None:
-        self._control.settimeout(self.setup.patience)
         try:
+            self._control.settimeout(self.setup.patience)
             send(self._control, {"limits": asdict(limits)}, fds=fds)
         except TimeoutError:
             raise self.failure("the fork server takes no more requests") from None

@@ -85,9 +85,8 @@ def _become(asked: Mapping[str, Any]) -> jail.Prepared:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     sys.path.remove(asked["home"])
-    held: dict[str, Any] = {
-        k: tuple(v) if isinstance(v, list) else v for k, v in asked["jail"].items()
-    }
+    held: dict[str, Any] = dict(asked["jail"])
+    held |= {name: tuple(value) for name, value in held.items() if isinstance(value, list)}
     if os.geteuid() == 0:
         with open("/proc/self/uid_map", encoding="ascii") as file:
             held["uid"] = identity.spare_uid(os.getpid(), file.read())
@@ -129,16 +128,18 @@ class _Server:
 
     def serve(self) -> None:
         while True:
-            for fd, _ in self.ready.poll():
-                if fd == self.control.fileno():
-                    if not self.take():
-                        return self.end()
-                elif fd in self.by_pidfd:
+            ready = {fd for fd, _ in self.ready.poll()}
+            asked = self.control.fileno() in ready
+            for fd in ready:
+                if fd in self.by_pidfd:
                     self.ended(self.by_pidfd[fd])
                 elif fd in self.by_report:
                     # Nobody waits for this call any more.
                     signal.pidfd_send_signal(self.by_report[fd].pidfd, signal.SIGKILL)
                     self.ready.unregister(fd)
+            # Requests last: a new call may get numbers that old news is about.
+            if asked and not self.take():
+                return self.end()
 
     def take(self) -> bool:
         """One request; False when the host is gone."""
