@@ -168,6 +168,19 @@ print(__name__)
     assert strictest.run(code).stdout == "__main__\n"
 
 
+def test_flags_of_the_standard_streams_are_not_seen_by_the_next_call(strictest):
+    code = """
+import fcntl, os
+print([fcntl.fcntl(fd, fcntl.F_GETFL) for fd in (0, 1, 2)])
+for fd in (0, 1, 2):
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETFL, os.O_APPEND | os.O_NONBLOCK)
+    except OSError:
+        pass
+"""
+    assert strictest.run(code).stdout == strictest.run(code).stdout
+
+
 # Limits.
 
 

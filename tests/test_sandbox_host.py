@@ -114,23 +114,56 @@ def test_a_cell_in_whose_midst_the_server_dies_is_lost(sandbox):
         assert opened.run("1").restarted
 
 
-def test_a_busy_machine_is_told_from_code_that_waits(sandbox):
+@contextlib.contextmanager
+def rivals(sandbox, count):
+    """Programs that want the one processor on which the sandbox may run."""
     core = {min(os.sched_getaffinity(0))}
     os.sched_setaffinity(server_of(sandbox), core)
     spin = f"import os\nos.sched_setaffinity(0, {core})\nwhile True: pass"
-    rivals = [
+    started = [
         # Each a group of its own to the scheduler, as the sandbox is.
         subprocess.Popen([sys.executable, "-c", spin], start_new_session=True)
-        for _ in range(6)
+        for _ in range(count)
     ]
     try:
         time.sleep(0.3)
-        result = sandbox.run("while True: pass", limits=Limits(cpu=1.0, wall=1.5))
+        yield
     finally:
-        for rival in rivals:
+        for rival in started:
             rival.kill()
             rival.wait()
+
+
+def test_a_busy_machine_is_told_from_code_that_waits(sandbox):
+    with rivals(sandbox, 6):
+        result = sandbox.run("while True: pass", limits=Limits(cpu=2.0, wall=1.5))
     assert (result.status, result.host_overload) == ("timeout_wall", True)
+
+
+def test_time_spent_waiting_for_a_processor_is_not_the_codes(sandbox):
+    with rivals(sandbox, 2):
+        result = sandbox.run("while True: pass", limits=Limits(cpu=0.6, wall=0.8))
+    assert result.status == "timeout_cpu"
+    assert result.seconds > 0.8
+
+
+def test_code_can_not_pass_its_own_waiting_off_as_the_machines(sandbox):
+    code = """
+import os, threading, time
+def spin():
+    while time.process_time() < 0.9:
+        os.sched_yield()
+for _ in range(20):
+    threading.Thread(target=spin, daemon=True).start()
+spin()
+time.sleep(60)
+"""
+    limits = Limits(cpu=1.0, wall=1.0)
+    runs = [in_thread(lambda: sandbox.run(code, limits=limits)) for _ in range(4)]
+    for thread, results in runs:
+        thread.join(60)
+        assert results[0].status in ("timeout_wall", "timeout_cpu")
+        assert not results[0].host_overload
 
 
 # What is left behind.

@@ -149,7 +149,8 @@ def test_a_session_stands_still_before_and_between_cells(session):
     assert soon(lambda: state(pid) == "T")
     before = cpu_of(pid)
     time.sleep(0.2)
-    assert cpu_of(pid) == before
+    # Stopping a thread takes a moment of its own.
+    assert cpu_of(pid) - before < 0.02
     session.run("import time; time.sleep(0.05)")
     assert cpu_of(pid) > before
 
@@ -176,6 +177,16 @@ while True: time.sleep(1)
     "a huge one": "import os\nos.write(3, b'{' * 100000)\nimport time\ntime.sleep(60)",
     "a status of its own": 'import os\nos.write(3, b\'{"cell":1,"status":"best"}\\n\')',
     "a closed channel": "import os\nos.close(3)\nimport time\ntime.sleep(60)",
+    **{
+        f"a status that is {status}": f"""
+import json, os, sys
+frame = sys._getframe()
+while "asked" not in frame.f_locals: frame = frame.f_back
+token = frame.f_locals["asked"]["token"]
+os.write(3, json.dumps({{"token": token, "status": {status}}}).encode() + b"\\n")
+"""
+        for status in ("[]", "{}", "None", "1.5")
+    },
     "deep": "import os\nos.write(3, b'[' * 1000 + b'\\n')\nimport time\ntime.sleep(60)",
 }
 

@@ -28,10 +28,10 @@ GRACE = 1.0
 """Seconds from asking a cell to stop until its session is ended."""
 CORES = os.cpu_count() or 1
 CHUNK = 1 << 16
-OVERLOAD = 0.25
-"""Part of its time that a call that ran out of it waited for a processor, where the machine is to
-blame. Code that only computes has waited for more than half of the usual limits by then; code that
-sleeps does not wait at all."""
+LONGEST = 4
+"""Times the wall limit that a call may take where it waits for a processor: that time is not the
+code's. It is bounded by what code can make itself wait, which is its own processor time and that of
+the few calls beside it; a call that comes so far was kept waiting by others."""
 LONGEST_WAIT = 3600.0
 """Seconds in one go; limits may be without end."""
 
@@ -155,8 +155,9 @@ class Watch:
         status = None
         with suppress(OSError, ProtocolError):
             header = decode(cells.recv(1024, socket.MSG_DONTWAIT)).header
-            if header.get("token") == self.token and header.get("status") in EXIT:
-                status = header["status"]
+            said = header.get("status")
+            if header.get("token") == self.token and isinstance(said, str) and said in EXIT:
+                status = cast(Status, said)
         if status is None:
             self.poll.unregister(cells)
             self.stop("killed", signal.SIGKILL)
@@ -179,10 +180,16 @@ class Watch:
             self.fail("the fork server did not say how the call ended")
         elif self.stopping == 1:
             self.stop(cast(Status, self.ending.verdict), signal.SIGKILL)
-        else:
-            waited = self.child.waited() - self.waited_before
-            self.ending.overload = waited > OVERLOAD * self.limits.wall
+        elif not self.excused():
             self.stop("timeout_wall", signal.SIGKILL if self.token is None else signal.SIGINT)
+
+    def excused(self) -> bool:
+        """Whether it waited for a processor meanwhile, and gets that time on top."""
+        wall, now = self.limits.wall, time.monotonic()
+        waited = self.child.waited() - self.waited_before
+        self.ending.overload = now - self.begun >= LONGEST * wall
+        self.deadline = self.begun + min(wall + waited, LONGEST * wall)
+        return now < self.deadline
 
     def stop(self, verdict: Status, number: int) -> None:
         """Stop it; the first reason is the one that counts."""

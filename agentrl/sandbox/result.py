@@ -36,7 +36,8 @@ class Limits:
     cpu: float = 5.0
     """Seconds of processor time; this decides, so that a busy host changes no outcome."""
     wall: float = 12.0
-    """Seconds from the start of the child, not from the queue."""
+    """Seconds from the start of the child, not from the queue, and not counting those in which it
+    could have run but got no processor; four times as many at the most."""
     memory: int = 1024 * MiB
     """Bytes of address space beyond what a fresh child holds."""
     output_kept: int = 16 * 1024
@@ -74,7 +75,7 @@ class Result:
     signal: int | None = None
     """What killed the child, where a signal did."""
     host_overload: bool = False
-    """The wall clock ran out while the child had got little of the processor: drop it."""
+    """Others kept it waiting for a processor until four times the wall limit: drop it."""
     lost: bool = False
     """In a session: its variables are gone, the next cell begins anew."""
     restarted: bool = False
