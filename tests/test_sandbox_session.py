@@ -2,6 +2,7 @@ import gc
 import os
 import threading
 import time
+import warnings
 
 import pytest
 
@@ -27,6 +28,14 @@ def session(sandbox):
 
 def pid_of(session):
     return session._held.child.pid
+
+
+def in_thread(run):
+    """A thread that runs it, and where its result will be."""
+    results = []
+    thread = threading.Thread(target=lambda: results.append(run()))
+    thread.start()
+    return thread, results
 
 
 def cpu_of(pid):
@@ -283,3 +292,63 @@ def test_sessions_at_rest_take_no_place_of_a_call():
         opened = [made.session() for _ in range(3)]
         assert [one.run("1").status for one in opened] == ["ok"] * 3
         assert made.run("print(1)").status == "ok"
+
+
+def test_the_channel_tells_nothing_of_who_is_at_its_other_end(sandbox):
+    code = """
+import socket
+own = socket.socket(fileno=3)
+found = []
+for option in range(256):
+    try:
+        own.getsockopt(socket.SOL_SOCKET, option, 64)
+    except OSError:
+        continue
+    found.append(option)
+print(found)
+_ = own.detach()
+"""
+    with sandbox.session() as opened:
+        assert opened.run(code).stdout == "[3, 4, 7, 8, 38, 39]\n"
+
+
+def test_a_cell_that_waits_for_its_turn_does_not_run_once_its_session_is_closed():
+    with box(slots=1) as held, held.session() as other, held.session() as opened:
+        slow, _ = in_thread(lambda: other.run("import time; time.sleep(1)"))
+        time.sleep(0.2)
+        refused = []
+
+        def run():
+            try:
+                opened.run("1")
+            except UsageError as error:
+                refused.append(str(error))
+
+        waiting = threading.Thread(target=run)
+        waiting.start()
+        time.sleep(0.1)
+        opened.close()
+        waiting.join(20)
+        slow.join(20)
+    assert refused == ["session: it is closed. Begin another."]
+
+
+def test_a_copy_of_the_host_leaves_a_session_that_was_busy_alone(sandbox):
+    with sandbox.session() as opened:
+        opened.run("x = 41")
+        busy, results = in_thread(lambda: opened.run("import time; time.sleep(0.5); x + 1"))
+        time.sleep(0.1)
+        with warnings.catch_warnings():
+            # Forking with threads is what is tested.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if pid == 0:
+            try:
+                opened.run("1")
+                os._exit(1)
+            except UsageError as error:
+                opened.close()
+                os._exit(0 if "belongs to the process that began it" in str(error) else 2)
+        assert os.waitpid(pid, 0)[1] == 0
+        busy.join(20)
+        assert results[0].stdout == "42\n"

@@ -91,7 +91,13 @@ class Watch:
             left = self.next_look() - time.monotonic()
             ready = self.poll.poll(1e3 * min(max(0.0, left), LONGEST_WAIT))
             for fd, _ in ready:
-                self.hear(fd)
+                try:
+                    self.hear(fd)
+                except (OSError, ValueError):
+                    if self.child.out >= 0:
+                        raise
+                    # Another thread closed it, or the interpreter ends.
+                    self.fail("it was closed in the midst of a call")
             if self.output.written > self.limits.output_most and self.stopping < 2:
                 self.stop("output_limit", signal.SIGKILL)
             now = time.monotonic()
