@@ -1,3 +1,4 @@
+import math
 import subprocess
 import sys
 import threading
@@ -213,6 +214,28 @@ def test_sleeping_ends_at_the_wall_and_is_the_codes_own_doing(sandbox):
     assert result.status == "timeout_wall"
     assert not result.host_overload
     assert 0.4 <= result.seconds < 20
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"cpu": 0},
+        {"cpu": "5"},
+        {"cpu": 10**400},
+        {"wall": math.nan},
+        {"wall": -1.0},
+        {"memory": 1.5},
+        {"memory": 2**70},
+        {"files": -1},
+        {"files": 10**9},
+        {"processes": 0},
+        {"scratch": -1},
+        {"output_kept": None},
+    ],
+)
+def test_limits_that_can_not_be_are_refused_by_name(wrong):
+    with pytest.raises(UsageError, match=rf"^Limits: {next(iter(wrong))}="):
+        Limits(**wrong)
 
 
 def test_limits_may_be_without_end(sandbox):

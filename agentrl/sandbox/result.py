@@ -7,8 +7,12 @@ Not   trust: `stdout` is whatever the code wrote, forged messages included
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
+
+from agentrl.errors import UsageError
 
 MiB = 1 << 20
 
@@ -50,6 +54,44 @@ class Limits:
     """Threads."""
     files: int = 64
     """Open descriptors."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no call could run under: each would look like a failure of the sandbox."""
+        for name in ("cpu", "wall"):
+            value = getattr(self, name)
+            if not _is_number(value) or not value > 0:
+                raise UsageError(
+                    f"Limits: {name}={_short(value)} is no time. Give seconds above 0."
+                )
+        for name, most in _MOST.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or not 1 <= value <= most:
+                raise UsageError(
+                    f"Limits: {name}={_short(value)} can't be. Give a whole number, 1 to {most}."
+                )
+
+
+_MOST: Mapping[str, int] = MappingProxyType(
+    {
+        "memory": 1 << 60,
+        "output_kept": 1 << 30,
+        "output_most": 1 << 40,
+        "scratch": 1 << 50,
+        "processes": 1 << 15,
+        "files": 1 << 20,
+    }
+)
+"""The largest that the kernel takes, or that makes sense."""
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not (
+        isinstance(value, int) and value.bit_length() > 60
+    )
+
+
+def _short(value: object) -> str:
+    return "a huge number" if isinstance(value, int) and value.bit_length() > 60 else repr(value)
 
 
 MAX_CODE = 64 * 1024
