@@ -390,6 +390,10 @@ def test_what_is_preloaded_is_there_without_being_loaded_again():
         ({"backend": "remote"}, "url="),
         ({"packages": ("no-such-package",)}, "no-such-package"),
         ({"packages": ("agentrl-pods",)}, "agentrl"),
+        ({"slots": -1}, "slots=-1"),
+        ({"patience": 0}, "patience=0"),
+        ({"ttl": math.nan}, "ttl=nan"),
+        ({"packages": "numpy"}, "are lists"),
     ],
 )
 def test_what_can_not_be_is_refused_in_words(options, words):

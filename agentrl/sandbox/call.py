@@ -137,8 +137,10 @@ class Watch:
 
     def drain(self) -> None:
         """What was written before the end and is not read yet, up to what may be written."""
-        while self.output.written <= self.limits.output_most and self.read():
-            pass
+        # Another thread may have closed it meanwhile.
+        with suppress(OSError):
+            while self.output.written <= self.limits.output_most and self.read():
+                pass
 
     def hear_server(self) -> None:
         """How the process ended, or that nobody will say."""

@@ -50,8 +50,9 @@ class Limits:
     """Bytes written before the child is ended."""
     scratch: int = 64 * MiB
     """Bytes of the child's own folder, where there is one."""
-    processes: int = 64
-    """Threads."""
+    processes: int = 16
+    """Threads. Those of all sessions together count against what the user may have, and idle
+    sessions keep theirs."""
     files: int = 64
     """Open descriptors."""
 
