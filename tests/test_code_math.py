@@ -13,6 +13,7 @@ import pytest
 from agentrl import disk
 from agentrl.config import TrainConfig
 from agentrl.errors import EnvironmentFault, UsageError
+from agentrl.message import AssistantTurn
 from agentrl.registry import make, resolve
 from agentrl.sandbox import Limits, Result
 from agentrl.training import train
@@ -116,6 +117,14 @@ def test_only_the_exact_numbers_of_all_parts_earn_a_reward(env):
     ]
     for turns in wrong:
         assert play(env, task, *turns)[1] == 0.0, turns
+
+
+def test_a_turn_that_was_cut_gives_no_answer(env):
+    task = code_task(np.random.default_rng(0), "sequence")
+    first, second = task.answer
+    cut = AssistantTurn(f"so maybe {second}", finish_reason="length")
+    _, reward, info = play(env, task, f"Answer: {first}", cut)
+    assert (reward, info["stop"], info["correct"]) == (0.0, "max_tokens", False)
 
 
 def test_the_next_part_is_asked_whatever_was_said_and_then_the_episode_ends(env):

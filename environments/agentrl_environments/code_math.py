@@ -17,7 +17,7 @@ from agentrl.graders import final_answer, math_equal
 from agentrl.message import Turn
 from agentrl.task import ProceduralTasks, Task, TaskSource
 from agentrl.toolbox import Toolbox
-from agentrl.trajectory import Trajectory
+from agentrl.trajectory import Stop, Trajectory
 from agentrl_environments._code_tasks import KINDS, code_task
 from agentrl_tools.python import Python
 
@@ -76,7 +76,12 @@ class CodeMath(ToolEnv):
         return str(questions[self._asked - 1])
 
     def reward(self, task: Task, trajectory: Trajectory) -> dict[str, float]:
-        """1 where each part was answered with its exact number, written out."""
+        """1 where each part was answered with its exact number, written out.
+
+        A turn that was cut gives none: its last number is one of those it was thinking about.
+        """
+        if trajectory.stop is not Stop.ANSWER:
+            return {"correct": 0.0}
         said = [turn.text for turn in trajectory.turns if not turn.calls]
         right = len(said) == len(task.answer) and all(map(_is_number, task.answer, said))
         return {"correct": float(right)}

@@ -15,7 +15,7 @@ from agentrl.exact import parse_number
 from agentrl.graders import final_answer, math_equal
 from agentrl.task import ProceduralTasks, Task, TaskSource
 from agentrl.tooling import tool
-from agentrl.trajectory import Trajectory
+from agentrl.trajectory import Stop, Trajectory
 from agentrl_environments._math_tasks import LEVELS, math_task
 from agentrl_tools.calculator import evaluate
 
@@ -52,8 +52,11 @@ class ToolMath(ToolEnv):
         return evaluate(expression)
 
     def reward(self, task: Task, trajectory: Trajectory) -> dict[str, float]:
-        """1 where the last turn gives the exact number, written out."""
-        answer = final_answer(trajectory.answer)
+        """1 where the last turn gives the exact number, written out.
+
+        A turn that was cut gives none: its last number is one of those it was thinking about.
+        """
+        answer = final_answer(trajectory.answer) if trajectory.stop is Stop.ANSWER else None
         if answer is None or "/" in answer or parse_number(answer) is None:
             return {"correct": 0.0}
         return {"correct": float(math_equal(task.answer, answer).correct is True)}
