@@ -65,7 +65,8 @@ class Result:
     seconds: float
     """From the start of the child to its end, without the queue."""
     level: int
-    """How it was held: 3 namespaces, 2 Landlock and seccomp, 1 limits alone."""
+    """How it was held: 3 namespaces, 2 Landlock and seccomp, 1 limits alone; 0 where another
+    backend holds it."""
     cpu: float = 0.0
     """Seconds of processor time."""
     cut: int = 0
@@ -76,5 +77,9 @@ class Result:
     """The wall clock ran out while the child had got little of the processor: drop it."""
     lost: bool = False
     """In a session: its variables are gone, the next cell begins anew."""
+    restarted: bool = False
+    """In a session: this cell found none of the variables of the cells before it."""
     problem: str = ""
     """What failed, where the sandbox did."""
+    backend: str = "local"
+    """Where it ran: local, wasi or remote."""

@@ -1,0 +1,114 @@
+"""Counting, simulating and adding up that is worth a program.
+
+In    problems of `_code_tasks.py`, some of them in two parts
+Out   CodeMath: one tool, Python with variables that stay; reward 1 where every answer is exact
+Not   partial credit; and no reading of the code: how an answer was found does not matter
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from agentrl.calling import run_author
+from agentrl.env import ToolEnv
+from agentrl.errors import UsageError, suggestion
+from agentrl.exact import parse_number
+from agentrl.graders import final_answer, math_equal
+from agentrl.message import Turn
+from agentrl.task import ProceduralTasks, Task, TaskSource
+from agentrl.tooling import ToolResult, tool
+from agentrl.trajectory import Trajectory
+from agentrl_environments._code_tasks import KINDS, code_task
+from agentrl_tools.python import Session, shared, told
+
+SIZES = {"train": 100_000, "test": 2_000}
+PRELOAD = ("numpy", "sympy")
+PATIENCE = 3600.0
+"""Seconds of the tool. The sandbox ends code far earlier, by limits of its own that leave out the
+queue; what waits here is a busy machine, which must not become the policy's fault."""
+
+
+class CodeMath(ToolEnv):
+    """Problems for a few lines of Python, in a session that keeps its variables."""
+
+    max_turns = 10
+    system_prompt = (
+        "Solve the problem with Python. Variables stay until the end. "
+        "End with Answer: and the number."
+    )
+
+    def __init__(self, kind: str = "mixed", unsafe: bool = False) -> None:
+        """Choose one kind of problems, or all.
+
+        Args:
+            kind: One of the kinds, or mixed.
+            unsafe: Run code even where this machine cannot hold it: it may then do whatever
+                this process may.
+        """
+        known = ("mixed", *KINDS)
+        if kind not in known:
+            hint = suggestion(kind, known, f"There are {', '.join(known)}.")
+            raise UsageError(f"code_math: kind {kind!r} is unknown. {hint}")
+        self.kind = kind
+        self.unsafe = unsafe
+        self._session: Session | None = None
+        self._asked = 1
+
+    @classmethod
+    def tasks(cls, split: str) -> TaskSource:
+        """Problems of all kinds."""
+        return ProceduralTasks(code_task, SIZES[split], 0, split=split)
+
+    def task_source(self, split: str) -> TaskSource:
+        """Problems of the chosen kind."""
+        return ProceduralTasks(partial(code_task, kind=self.kind), SIZES[split], 0, split=split)
+
+    def start(self, task: Task) -> None:
+        """Open a session of its own."""
+        self._asked = 1
+        self._queue = asyncio.Lock()
+        self._session = shared(preload=PRELOAD, unsafe=self.unsafe).session()
+
+    def release(self) -> None:
+        """Close the session."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    @tool(timeout=PATIENCE)
+    async def python(self, code: str) -> ToolResult:
+        """Run Python code and read what it prints; the value of a last expression is shown.
+
+        Variables, functions and imports stay for later calls. numpy and sympy are there; files
+        and the network are not.
+
+        Args:
+            code: Any number of lines.
+        """
+        assert self._session is not None
+        # Calls of one turn share their variables, so they run in the order they were written.
+        async with self._queue:
+            return told(await run_author(self._session.run, code))
+
+    def reply(self, turn: Turn) -> str | None:
+        """Ask the next part, whatever was said to the last one."""
+        assert self.task is not None
+        questions = [self.task.prompt, *(self.task.meta or {})["later"]]
+        if self._asked >= len(questions):
+            return None
+        self._asked += 1
+        return str(questions[self._asked - 1])
+
+    def reward(self, task: Task, trajectory: Trajectory) -> dict[str, float]:
+        """1 where each part was answered with its exact number, written out."""
+        said = [turn.text for turn in trajectory.turns if not turn.calls]
+        right = len(said) == len(task.answer) and all(map(_is_number, task.answer, said))
+        return {"correct": float(right)}
+
+
+def _is_number(gold: str, text: str) -> bool:
+    answer = final_answer(text)
+    if answer is None or "/" in answer or parse_number(answer) is None:
+        return False
+    return math_equal(gold, answer).correct is True

@@ -1,0 +1,6 @@
+"""Loop for ever."""
+
+# ends: timeout_cpu
+# burns: yes
+while True:
+    pass

@@ -1,0 +1,7 @@
+"""Print for ever."""
+
+# ends: output_limit
+import sys
+
+while True:
+    sys.stdout.write("x" * (1 << 16))

@@ -1,0 +1,6 @@
+"""Crash."""
+
+# ends: killed
+import ctypes
+
+ctypes.string_at(0)

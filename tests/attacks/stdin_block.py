@@ -1,0 +1,4 @@
+"""Wait for input that never comes."""
+
+# ends: ok error
+input()
