@@ -27,7 +27,7 @@ from agentrl.message import AssistantTurn, Message, Turn
 from agentrl.scoring import EpisodeEnd, score
 from agentrl.spaces import ActionSpace, MessagesSpace
 from agentrl.task import Task, TaskSource
-from agentrl.toolbox import Toolbox
+from agentrl.toolbox import Toolbox, taken, tools_of_boxes
 from agentrl.tooling import ToolSpec, is_tool, tools_of
 from agentrl.trajectory import Branch, Stop, Trajectory, tool_calls
 
@@ -335,31 +335,15 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
     def _offered(self) -> dict[str, ToolSpec]:
         """All tools by name: its own, then those of its boxes."""
         own = {name: spec.bound(self) for name, spec in self._tools.items()}
-        return own | self._boxed
+        return {**own, **self._boxed}
 
     @cached_property
     def _boxes(self) -> tuple[Toolbox, ...]:
-        where, boxes = type(self).__name__, tuple(self.toolboxes())
-        for box in boxes:
-            if not isinstance(box, Toolbox):
-                raise UsageError(
-                    f"{where}.toolboxes: {type(box).__name__} is no Toolbox. Return instances."
-                )
-            box.given_to(self)
-        return boxes
+        return taken(self, self.toolboxes())
 
     @cached_property
-    def _boxed(self) -> dict[str, ToolSpec]:
-        """Tools of the boxes, whose names must differ."""
-        found: dict[str, ToolSpec] = {}
-        for name, spec in (item for box in self._boxes for item in box.tools().items()):
-            if name in found or name in self._tools:
-                raise UsageError(
-                    f"{type(self).__name__}: two tools are called {name}. Rename one, "
-                    "or leave a box out."
-                )
-            found[name] = spec
-        return found
+    def _boxed(self) -> Mapping[str, ToolSpec]:
+        return tools_of_boxes(self, self._tools, self._boxes)
 
     @cached_property
     def _sources(self) -> dict[str, TaskSource]:

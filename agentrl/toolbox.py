@@ -8,7 +8,7 @@ Not   shared: a box belongs to one environment instance, and plays one episode a
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from agentrl.errors import UsageError
@@ -46,16 +46,41 @@ class Toolbox:
         """
         return {name: spec.bound(self) for name, spec in tools_of(type(self)).items()}
 
-    def given_to(self, owner: object) -> None:
-        """Note whose box this is; the state of an episode can't serve two.
 
-        Raises:
-            UsageError: It is another's already.
-        """
-        before = self._owner and self._owner()
+def taken(owner: object, boxes: Iterable[Toolbox]) -> tuple[Toolbox, ...]:
+    """Boxes that are noted to be an owner's: the state of an episode can't serve two.
+
+    Raises:
+        UsageError: One is no box, or another's already.
+    """
+    where, found = f"{type(owner).__name__}.toolboxes", tuple(boxes)
+    for box in found:
+        if not isinstance(box, Toolbox):
+            raise UsageError(f"{where}: {type(box).__name__} is no Toolbox. Return instances.")
+        before = box._owner and box._owner()
         if before is not None and before is not owner:
             raise UsageError(
-                f"{type(owner).__name__}.toolboxes: this {type(self).__name__} belongs to another "
-                f"{type(before).__name__}. Make a new one for each instance."
+                f"{where}: this {type(box).__name__} belongs to another {type(before).__name__}. "
+                "Make a new one for each instance."
             )
-        self._owner = weakref.ref(owner)
+        box._owner = weakref.ref(owner)
+    return found
+
+
+def tools_of_boxes(
+    owner: object, own: Collection[str], boxes: Iterable[Toolbox]
+) -> dict[str, ToolSpec]:
+    """Tools of all boxes, whose names differ from each other and from the owner's own.
+
+    Raises:
+        UsageError: Two are called the same.
+    """
+    found: dict[str, ToolSpec] = {}
+    for name, spec in (item for box in boxes for item in box.tools().items()):
+        if name in found or name in own:
+            raise UsageError(
+                f"{type(owner).__name__}: two tools are called {name}. Rename one, "
+                "or leave a box out."
+            )
+        found[name] = spec
+    return found

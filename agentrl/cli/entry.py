@@ -26,6 +26,7 @@ COMMANDS = {
     "eval": ("agentrl.cli.evaluate", "measure a policy on held-out tasks"),
     "plan": ("agentrl.cli.plan", "say what fits into a GPU's memory, without one"),
     "envs": ("agentrl.cli.envs", "list the environments"),
+    "mcp": ("agentrl.cli.serve_mcp", "serve an environment's tools to other agents, over MCP"),
     "tools": ("agentrl.cli.tools", "list, show and call the tools for environments"),
     "select": ("agentrl.cli.select", "choose the trajectories to train on, and say why"),
 }
