@@ -152,8 +152,9 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         return ActionSpace()
 
     def tool_schemas(self) -> list[dict[str, Any]]:
-        """Schemas of the tools, as chat templates take them."""
-        return [copy.deepcopy(spec.schema()) for spec in self._offered().values()]
+        """Schemas of the tools, as chat templates take them; the same for a whole episode."""
+        offered = self._offered().values()
+        return [copy.deepcopy(spec.schema()) for spec in offered if spec.listed]
 
     async def areset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -171,6 +172,9 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         try:
             for box in self._boxes:
                 await self._start(box, task)
+            if any(box.varies for box in self._boxes):
+                with blame(EnvironmentFault, f"{type(self).__name__}.toolboxes"):
+                    await run_author(self._read_boxes)
             extra = await self._start(self, task)
         except AgentRLError as error:
             self._end = EpisodeEnd(Stop.ENV_ERROR, problem=str(error))
@@ -344,6 +348,9 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
     @cached_property
     def _boxed(self) -> Mapping[str, ToolSpec]:
         return tools_of_boxes(self, self._tools, self._boxes)
+
+    def _read_boxes(self) -> None:
+        self._boxed = tools_of_boxes(self, self._tools, self._boxes)
 
     @cached_property
     def _sources(self) -> dict[str, TaskSource]:

@@ -67,6 +67,9 @@ class ToolSpec:
     """Arguments as the policy wrote them → keyword arguments of `fn`, or BadArguments."""
     parallel: bool = True
     """Whether it may run beside the other calls of a turn."""
+    listed: bool = True
+    """Whether prompts tell of it. A prompt can't change in mid-episode: a tool that comes later
+    is there from the beginning, unlisted, and the environment's own words tell of it in time."""
 
     def schema(self) -> dict[str, Any]:
         """The tool as chat templates take it."""
