@@ -27,12 +27,13 @@ def play(env, task, *turns):
     return [o.content for turn in env.turns for o in turn.outcomes], reward, info
 
 
-def test_the_reference_of_every_test_task_earns_one_and_no_answer_earns_nothing():
+@pytest.mark.parametrize("count", [500, pytest.param(2000, marks=pytest.mark.slow)])
+def test_the_reference_of_a_test_task_earns_one_and_no_answer_earns_nothing(count):
     env = make("long_log")
     source = env.task_source("test")
 
     async def main():
-        for i, task in enumerate(source[i] for i in range(len(source))):
+        for i, task in enumerate(source[i] for i in range(count)):
             for turns, due in ((task.reference, 1.0), (("",), 0.0))[: 1 + (i < 200)]:
                 await env.areset(options={"task": task})
                 for turn in turns:

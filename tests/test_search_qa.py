@@ -81,12 +81,13 @@ def play(env, task, *turns):
     return [o.content for turn in env.turns for o in turn.outcomes], reward, info
 
 
-def test_the_reference_of_every_test_task_finds_each_document_and_earns_one(texts):
+@pytest.mark.parametrize("count", [500, pytest.param(2000, marks=pytest.mark.slow)])
+def test_the_reference_of_a_test_task_finds_each_document_and_earns_one(texts, count):
     env = make("search_qa")
     source = env.task_source("test")
 
     async def main():
-        for i, task in enumerate(source[i] for i in range(len(source))):
+        for i, task in enumerate(source[i] for i in range(count)):
             await env.areset(options={"task": task})
             for turn, name in zip(task.reference, [*task.meta["stops"], ""], strict=True):
                 *_, info = await env.astep(turn)

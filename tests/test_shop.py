@@ -10,6 +10,7 @@ from itertools import islice
 import pytest
 
 from agentrl.errors import UsageError
+from agentrl.message import AssistantTurn, ToolCall
 from agentrl.registry import make, resolve
 from agentrl_environments._calls import called
 from agentrl_environments._shop_cases import KINDS, LEVELS, make_case
@@ -272,7 +273,8 @@ def test_odd_calls_are_answered_in_words_and_change_nothing(env):
         called("exchange", order=order.id, item=name, colour="🐎"),
         called("exchange", order=order.id, item=name, colour=order.items[0].colour),
     ]
-    for call in calls:
+    surrogate = AssistantTurn("", (ToolCall("find_customer", {"email": "\ud800@post.example"}),))
+    for call in (*calls, surrogate):
         env.step(call)
         (outcome,) = env.turns[-1].outcomes
         assert outcome.status == "error", call

@@ -158,8 +158,8 @@ class Store:
 
 
 def _clean(text: str) -> str:
-    """Words with single spaces, whatever a policy wrote."""
-    return " ".join(text.split())
+    """Words with single spaces, which SQLite can keep whatever a policy wrote."""
+    return " ".join(text.encode("utf-8", "replace").decode().split())
 
 
 def state_after(case: Case, actions: list[list[Any]]) -> Mapping[str, list[tuple[Any, ...]]]:
