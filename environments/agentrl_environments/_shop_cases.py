@@ -50,6 +50,13 @@ ITEMS: Final = (
     "kettle", "lamp", "backpack", "blanket", "teapot", "clock", "umbrella", "scarf", "vase",
     "toaster", "mirror", "pillow", "radio", "raincoat", "suitcase", "chair", "rug", "wallet",
 )  # fmt: skip
+TOOLS: Final = {
+    "refund": ("refund", "item"),
+    "exchange": ("exchange", "item", "colour"),
+    "address": ("change_address", "address"),
+    "cancel": ("cancel_order",),
+}
+"""Which tool grants a wish, and what it takes beside the order."""
 COLOURS: Final = ("black", "blue", "green", "grey", "red", "white", "yellow")
 
 
@@ -101,6 +108,12 @@ class Wish:
     named: bool = False
     """Whether the customer says the number of the order at once."""
 
+    def call(self) -> tuple[str, dict[str, str | int]]:
+        """The tool that grants it, and its arguments."""
+        name, *wanted = TOOLS[self.kind]
+        have: dict[str, str | int] = {"order": self.order, "item": self.item}
+        return name, {key: have.get(key, self.target) for key in ("order", *wanted)}
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -118,9 +131,9 @@ class Case:
     hurried: bool
     """Whether the customer first asks if the check is needed."""
 
-    def actions(self) -> list[list[str | int]]:
-        """What is to be done, as calls: the tool, then its arguments."""
-        return [list(_action(wish)) for wish in self.wishes if not wish.rule]
+    def actions(self) -> list[tuple[str, dict[str, str | int]]]:
+        """What is to be done, as calls: a tool and its arguments."""
+        return [wish.call() for wish in self.wishes if not wish.rule]
 
     def order(self, number: int) -> Order:
         """An order by its number."""
@@ -137,17 +150,6 @@ def money(cents: int) -> str:
     return f"{cents // 100}.{cents % 100:02d}"
 
 
-def _action(wish: Wish) -> tuple[str | int, ...]:
-    by_kind: dict[str, tuple[str | int, ...]] = {
-        "refund": ("refund", wish.order, wish.item),
-        "exchange": ("exchange", wish.order, wish.item, wish.target),
-        "address": ("change_address", wish.order, wish.target),
-        "cancel": ("cancel_order", wish.order),
-    }
-    return by_kind[wish.kind]
-
-
-KINDS: Final = ("refund", "exchange", "address", "cancel")
 BREACHES: Final = (
     ("refund", "late"), ("refund", "sale"), ("refund", "shipped"), ("exchange", "late"),
     ("exchange", "gone"), ("exchange", "shipped"), ("address", "shipped"), ("address", "delivered"),
@@ -164,7 +166,7 @@ Plan = list[tuple[str, str]]
 
 def _plan(rng: Random, level: str) -> tuple[Plan, bool]:
     """Kinds of wishes, each with a breach or none, and whether the customer is in a hurry."""
-    kinds = rng.sample(KINDS, 2)
+    kinds = rng.sample(tuple(TOOLS), 2)
     hurried = level != "easy" and rng.random() < 0.3
     if level == "easy":
         return [(kinds[0], "")], hurried

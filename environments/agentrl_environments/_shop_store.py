@@ -8,7 +8,7 @@ Not   the shop's rules: a tool does what it is told, keeping them is the policy'
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from agentrl.errors import ToolError
@@ -162,12 +162,12 @@ def _clean(text: str) -> str:
     return " ".join(text.encode("utf-8", "replace").decode().split())
 
 
-def state_after(case: Case, actions: list[list[Any]]) -> Mapping[str, list[tuple[Any, ...]]]:
+def state_after(case: Case, actions: Iterable[Any]) -> Mapping[str, list[tuple[Any, ...]]]:
     """All rows once those calls were made, in their order."""
     store = Store(case)
     try:
-        for name, *arguments in actions:
-            getattr(store, name)(*arguments)
+        for name, arguments in actions:
+            getattr(store, name)(**arguments)
         return store.rows()
     finally:
         store.close()

@@ -167,7 +167,7 @@ def shop_task(rng: np.random.Generator, difficulty: str = "mixed") -> Task:
     )
     answer = {
         "customer": case.accounts[0].email,
-        "do": case.actions(),
+        "do": [list(action) for action in case.actions()],
         "say": [fact for wish in case.wishes for fact in _due(case, wish)],
         "rules": sorted({str(wish.rule) for wish in case.wishes if wish.rule}),
     }
@@ -228,12 +228,6 @@ def _refused(wish: Wish, seen: list[int]) -> list[str]:
 
 
 def _granted(case: Case, wish: Wish) -> list[str]:
-    arguments: dict[str, tuple[str, dict[str, Any]]] = {
-        "refund": ("refund", {"item": wish.item}),
-        "exchange": ("exchange", {"item": wish.item, "colour": wish.target}),
-        "address": ("change_address", {"address": wish.target}),
-        "cancel": ("cancel_order", {}),
-    }
-    name, more = arguments[wish.kind]
+    name, arguments = wish.call()
     paid = f" You get {_price(case, wish)} back." if wish.kind == "refund" else ""
-    return [called(name, order=wish.order, **more), f"It is done for order {wish.order}.{paid}"]
+    return [called(name, **arguments), f"It is done for order {wish.order}.{paid}"]
