@@ -15,6 +15,7 @@ from agentrl.message import AssistantTurn, ToolCall
 from agentrl.registry import make
 from agentrl_environments import _bfcl_data as data
 from agentrl_environments._bfcl_calls import GoldCall, read_call
+from agentrl_environments._bfcl_made import entry_of, made
 from agentrl_environments._bfcl_world import FAILED, World, refuse_endless
 from agentrl_environments.bfcl import ADDED, DONE, MAX_STEPS
 
@@ -107,8 +108,6 @@ def test_endless_arithmetic_is_refused():
 def test_options_that_mean_nothing_are_refused():
     with pytest.raises(UsageError, match="Did you mean miss_func"):
         make("bfcl", category="missfunc")
-    with pytest.raises(UsageError, match="can't train on 200"):
-        make("bfcl", train=200)
 
 
 def test_without_the_package_it_is_said_how_to_get_it():
@@ -295,24 +294,48 @@ def test_a_folder_that_holds_itself_ends_nothing(played):
 
 
 @installed
-def test_by_default_nothing_is_taken_from_the_evaluation():
+def test_the_leaderboards_tasks_are_all_there_to_test_and_none_is_trained_on():
     env = make("bfcl", category="all")
-    assert (len(env.task_source("test")), len(env.task_source("train"))) == (800, 0)
-    assert len({task.hash for task in env.task_source("test")._tasks}) == 800
-    with pytest.raises(UsageError, match="no train tasks"):
-        env.reset(options={"split": "train"})
+    test, train = env.task_source("test"), env.task_source("train")
+    assert (len(test), len(train)) == (800, 20_000)
+    hashes = {test[i].hash for i in range(800)}
+    assert len(hashes) == 800
+    ours = [train[i] for i in range(400)]
+    assert not hashes & {task.hash for task in ours}
+    assert len({task.hash for task in ours}) == 400
+    asked = {q for c in CATEGORIES for e in data.entries(c) for q in e.questions if q}
+    assert not asked & {q for task in ours for q in entry_of(task.id).questions}
+    assert train[3] == make("bfcl", category="all").task_source("train")[3]
 
 
 @installed
-def test_a_scenario_is_on_one_side_in_every_category():
-    env = make("bfcl", category="all", train=60)
-    train, test = (env.task_source(split)._tasks for split in ("train", "test"))
-    assert (len(train), len(test)) == (240, 560)
-    ours, theirs = ({data.entry(t.id).number for t in side} for side in (train, test))
-    assert not ours & theirs
-    assert not {t.hash for t in train} & {t.hash for t in test}
-    alone = make("bfcl", category="miss_param", train=60).task_source("train")._tasks
-    assert {t.id for t in alone} < {t.id for t in train}
+@pytest.mark.parametrize("category", CATEGORIES)
+def test_every_made_up_solution_earns_one_and_every_call_of_it_succeeds(category):
+    env = make("bfcl", category=category)
+    source = env.task_source("train")
+    for task in (source[i] for i in range(50)):
+        env.reset(seed=0, options={"task": task})
+        for turn in task.reference:
+            *_, info = env.step(turn)
+        assert (info["stop"], info["correct"]) == ("answer", True), task.id
+        assert {o.status for turn in env.turns for o in turn.outcomes} == {"ok"}, task.id
+    env.close()
+
+
+def test_made_up_conversations_lack_what_their_category_says():
+    for number in range(200):
+        whole, late, vague = (made(c, number) for c in ("base", "miss_func", "miss_param"))
+        assert all(whole.questions)
+        assert all(whole.gold)
+        assert not whole.late
+        ((turn, names),) = late.late.items()
+        assert (late.gold[turn - 1], late.questions[turn]) == ((), "")
+        assert {call.name for call in late.gold[turn]} == set(names)
+        other = [calls for at, calls in enumerate(late.gold) if at != turn]
+        assert not {call.name for calls in other for call in calls} & set(names)
+        assert [c for c in late.gold if c] == [c for c in vague.gold if c] == list(whole.gold)
+        assert vague.gold.count(()) <= 1
+        assert all(vague.questions)
 
 
 @installed

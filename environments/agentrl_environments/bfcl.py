@@ -3,7 +3,7 @@
 In    entries and classes of the package bfcl-eval, which `make bfcl` adds
 Out   Bfcl: functions of simulated services, a user of several turns; reward 1 where the
       leaderboard's own checker would accept the episode
-Not   tasks to train on, unless some are taken from the evaluation: then it is no longer theirs
+Not   the leaderboard's tasks to train on: those to train on are made up in its worlds
 """
 
 from __future__ import annotations
@@ -13,21 +13,25 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from agentrl.env import ToolEnv
 from agentrl.errors import BadArguments, UsageError, suggestion
 from agentrl.message import Turn
-from agentrl.task import ListTasks, Task, TaskSource
+from agentrl.task import ListTasks, ProceduralTasks, Task, TaskSource
 from agentrl.toolbox import Toolbox
 from agentrl.tooling import TIMEOUT, ToolResult, ToolSpec
 from agentrl.trajectory import Trajectory
 from agentrl_environments._bfcl_calls import words
-from agentrl_environments._bfcl_data import CATEGORIES, Entry, entries, entry, functions
+from agentrl_environments._bfcl_data import CATEGORIES, Entry, entries, functions, package
+from agentrl_environments._bfcl_made import entry_of, made
 from agentrl_environments._bfcl_score import MAX_STEPS, answered, right_turns, steps
 from agentrl_environments._bfcl_world import FAILED, World
 
 ADDED = "I have updated some more functions you can choose from. What about now?"
 """The leaderboard's words where functions are added."""
 DONE = "Done."
+MADE_TASKS = 20_000
 
 
 class BfclTools(Toolbox):
@@ -43,7 +47,7 @@ class BfclTools(Toolbox):
 
     def start(self, task: Task) -> None:
         """Make the instances of an episode."""
-        self._entry = entry(task.answer["id"])
+        self._entry = entry_of(task.answer["id"])
         self._world = World(self._entry)
 
     def release(self) -> None:
@@ -98,33 +102,31 @@ class Bfcl(ToolEnv):
         "what one needs, say so and call none."
     )
 
-    def __init__(self, category: str = "base", train: int = 0) -> None:
+    def __init__(self, category: str = "base") -> None:
         """Choose tasks.
 
         Args:
             category: base, long_context, miss_func, miss_param, or all.
-            train: Of the 200 scenarios, how many are taken from `test` to train on. With any,
-                what is measured is no longer the leaderboard's figure.
         """
         known = (*CATEGORIES, "all")
         if category not in known:
             hint = suggestion(category, known, f"There are {', '.join(known)}.")
             raise UsageError(f"bfcl: category {category!r} is unknown. {hint}")
-        if not 0 <= train < 200:
-            raise UsageError(f"bfcl: can't train on {train} of 200 scenarios. Give 0 to 199.")
-        self.category, self.train = category, train
+        self.category = category
         self._box = BfclTools(lambda: self.turns)
 
     @classmethod
     def tasks(cls, split: str) -> TaskSource:
-        """The 200 tasks of the category base to test; none to train on."""
+        """The 200 tasks of the category base to test; made-up ones to train on."""
         return cls().task_source(split)
 
     def task_source(self, split: str) -> TaskSource:
-        """Tasks of the chosen categories; a scenario is on one side in all of them."""
+        """Tasks of the chosen categories: the leaderboard's to test, made-up ones to train on."""
+        package()  # said before a run, not in its first episode
         chosen = CATEGORIES if self.category == "all" else (self.category,)
-        found = [made for name in chosen for made in entries(name)]
-        return ListTasks([_task(e) for e in found if self._is_train(e) == (split == "train")])
+        if split == "train":
+            return ProceduralTasks(partial(_drawn, categories=chosen), MADE_TASKS, 0)
+        return ListTasks([_task(found) for name in chosen for found in entries(name)])
 
     def toolboxes(self) -> Sequence[Toolbox]:
         """The functions of the task that is played."""
@@ -133,19 +135,15 @@ class Bfcl(ToolEnv):
     def reply(self, turn: Turn) -> str | None:
         """The user's next words."""
         assert self.task is not None
-        playing, asked = entry(self.task.answer["id"]), sum(not t.calls for t in self.turns)
+        playing, asked = entry_of(self.task.answer["id"]), sum(not t.calls for t in self.turns)
         if asked >= len(playing.questions):
             return None
         return playing.questions[asked] or added(playing, asked)
 
     def reward(self, task: Task, trajectory: Trajectory) -> dict[str, float]:
         """1 where state and responses are right after every turn of the user."""
-        right = right_turns(entry(task.answer["id"]), answered(trajectory.turns))
+        right = right_turns(entry_of(task.answer["id"]), answered(trajectory.turns))
         return {"correct": float(all(right))}
-
-    def _is_train(self, found: Entry) -> bool:
-        # Neighbours resemble each other, and so do the kinds that lie in one stretch.
-        return found.number * 77 % 200 < self.train
 
 
 def added(playing: Entry, turn: int) -> str:
@@ -175,6 +173,10 @@ def checked(
         if key not in arguments:
             raise BadArguments(f"{name}: {key} is missing.")
     return dict(arguments)
+
+
+def _drawn(rng: np.random.Generator, categories: Sequence[str]) -> Task:
+    return _task(made(str(rng.choice(categories)), int(rng.integers(2**31))))
 
 
 def _task(playing: Entry) -> Task:
