@@ -18,6 +18,7 @@ from gymnasium.utils import env_checker
 from agentrl.checks.bench import DUNNO, Bench
 from agentrl.checks.calls import ODD
 from agentrl.checks.report import Problem
+from agentrl.env import ToolEnv
 from agentrl.errors import EnvironmentFault, blame
 from agentrl.message import Message
 from agentrl.render import difference
@@ -76,7 +77,8 @@ def scored(bench: Bench) -> Iterator[Problem]:
 def tokens(bench: Bench) -> Iterator[Problem]:
     """Token ids, mask and log-probs agree with the template, turn by turn."""
     for task in bench.tasks[:: len(bench.tasks) // 2 or 1]:
-        played = bench.sound(task, bench.words(task))
+        env = bench.subject.make()
+        played = bench.sound(task, bench.words(task), env)
         marks = {m for message in played.messages for m in _control(message)}
         if marks:
             yield Problem(
@@ -86,7 +88,8 @@ def tokens(bench: Bench) -> Iterator[Problem]:
                 "Write such marks otherwise in prompts and results.",
             )
             return
-        why = next((w for b in played.branches if (w := _uneven(b))), "") or _torn(bench, played)
+        why = next((w for b in played.branches if (w := _uneven(b))), "")
+        why = why or _torn(bench, played, env)
         if why:
             yield Problem(
                 bench.subject.line("start", "reply"),
@@ -111,7 +114,7 @@ def _uneven(branch: Branch) -> str:
     return "" if any(mask) else "the policy said nothing in a branch"
 
 
-def _torn(bench: Bench, played: Trajectory) -> str:
+def _torn(bench: Bench, played: Trajectory, env: ToolEnv) -> str:
     """Where the episode's tokens differ from the template's own rendering of it."""
     template = bench.renderer.calls.template
     branch = played.branches[-1]
@@ -127,7 +130,6 @@ def _torn(bench: Bench, played: Trajectory) -> str:
         for m in played.messages
     ]
     last = max(i for i, m in enumerate(plain) if m["role"] == "assistant")
-    env = bench.env
     text = template.text(plain[: last + 1], env.tool_schemas(), prompt=False)
     ours = branch.input_ids
     full = template.encode(text)
