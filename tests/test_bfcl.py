@@ -225,6 +225,44 @@ def test_what_is_done_beyond_the_limit_of_the_last_turn_does_not_count(played):
     assert (str(outside.end.stop), outside.end.correct) == ("tool_end", False)
 
 
+ODD = (
+    None, True, -1, 0, 10**30, -(10**9), 2.5, float("nan"), float("inf"), "", "x", "1e999999999",
+    "9" * 3000, "x" * 90_000, "\u202e\x00\ud800", [], [1], ["x"] * 1000, {}, {"a": [1]},
+)  # fmt: skip
+
+
+def odd_calls(described):
+    """A function with arguments that are missing, too many, of another type, or huge."""
+    name, parameters = described["name"], described["parameters"]
+    known, required = parameters["properties"], parameters["required"]
+    kinds = {"string": "a", "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
+    right = {key: kinds[known[key]["type"]] for key in required}
+    yield ToolCall(name, right)
+    yield ToolCall(name, {**right, "nonsense": 1})
+    for key in required:
+        yield ToolCall(name, {k: v for k, v in right.items() if k != key})
+    for key in known:
+        yield from (ToolCall(name, {**right, key: odd}) for odd in ODD)
+    yield ToolCall(name, dict.fromkeys(known, 10**30))
+    yield ToolCall(name, dict.fromkeys(known, "9" * 3000))
+
+
+@installed
+@pytest.mark.parametrize("owner", data.CLASSES)
+def test_every_function_answers_whatever_it_is_called_with(owner, played):
+    number = next(e.number for e in data.entries("base") if owner in e.classes)
+    for described in data.functions(owner).values():
+        env = played(f"multi_turn_base_{number}", AssistantTurn("", tuple(odd_calls(described))))
+        assert env.end is None, env.end.problem
+        for call, outcome in zip(env.turns[0].calls, env.turns[0].outcomes, strict=True):
+            shown = (call.name, str(call.arguments)[:200], outcome.content[:200])
+            assert outcome.status in ("ok", "error", "bad_arguments"), shown
+            assert outcome.content, shown
+            assert len(outcome.content) <= env.max_result_chars, shown
+            assert "failed: " not in outcome.content[:80], shown
+            outcome.content.encode()
+
+
 # Nothing is shared.
 
 
