@@ -11,6 +11,7 @@ Built-in environments are the modules of the package `agentrl_environments`, too
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -80,6 +81,11 @@ def names() -> list[str]:
 def first_lines() -> dict[str, str]:
     """The first line of each environment's docstring; empty where there is none to read."""
     return _environments().first_lines()
+
+
+def summary(text: str) -> str:
+    """The first line of the docstring of what a text names."""
+    return (inspect.getdoc(resolve(text)) or "").partition("\n")[0]
 
 
 def _environments() -> Catalog[ToolEnv]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from agentrl.checks.bench import DUNNO, Bench
+from agentrl.checks.bench import DUNNO, Bench, Skip
 from agentrl.checks.report import Problem
 from agentrl.task import Task
 from agentrl.trajectory import Stop, Trajectory
@@ -47,7 +47,10 @@ def wrong(bench: Bench) -> Iterator[Problem]:
     """Wrong and empty answers earn less than the reference, and are not correct."""
     where, referred = bench.subject.line("reward"), bench.referred
     for task in referred[:3]:
-        best = bench.sound(task, task.reference or ()).reward
+        first = bench.sound(task, task.reference or ())
+        if not first.correct:
+            raise Skip("the reference is not correct itself")
+        best = first.reward
         for label, words in _attempts(task, referred):
             played = bench.sound(task, words)
             if played.correct:
