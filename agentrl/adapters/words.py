@@ -199,7 +199,7 @@ def _size(space: spaces.Space[Any]) -> int:
 
 def _plain(space: spaces.Space[Any], value: Any) -> Any:
     if isinstance(space, spaces.Dict) and isinstance(value, Mapping):
-        return {key: _plain(space[key], part) for key, part in value.items() if key in space}
+        return {key: _plain(space[key], part) for key, part in value.items() if key in space.spaces}
     if isinstance(space, spaces.Tuple) and isinstance(value, tuple | list):
         return [_plain(part, inner) for part, inner in zip(space.spaces, value, strict=False)]
     if isinstance(value, np.ndarray | np.generic):
