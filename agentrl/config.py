@@ -37,7 +37,9 @@ def _tokens(value: object, least: int) -> object:
 class EnvSection(Section):
     """What is played."""
 
-    name: str = Field("tool_math", description="name, module:Class or path/file.py:Class.")
+    name: str = Field(
+        "tool_math", description="name, module:Class or path/file.py:Class; a mixture is a*2,b*1."
+    )
     options: dict[str, Any] = Field(
         default_factory=dict, description="Keyword arguments of the environment: --env.KEY VALUE."
     )

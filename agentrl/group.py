@@ -1,6 +1,6 @@
 """Tasks → Groups: n episodes of each task, played side by side.
 
-In    tasks, n, a maker of environments, what episodes share (Play)
+In    tasks, n, a maker of environments for them, what episodes share (Play)
 Out   Group per task, members in order, whatever order they ended in
 Not   selection: a group holds all of its trajectories, broken ones included
 """
@@ -54,7 +54,7 @@ def seed_for(run_seed: int, step: int, task_hash: str, member: int) -> int:
 
 
 async def play_groups(
-    make_env: Callable[[], ToolEnv],
+    make_env: Callable[[Task], ToolEnv],
     tasks: Sequence[Task],
     *,
     n: int,
@@ -77,7 +77,7 @@ async def play_groups(
 
 
 async def _play_all(
-    make_env: Callable[[], ToolEnv],
+    make_env: Callable[[Task], ToolEnv],
     seats: Sequence[Seat],
     world: Play,
     on_done: OnDone | None,
@@ -91,7 +91,7 @@ async def _play_all(
 
 
 async def _play_cohort(
-    make_env: Callable[[], ToolEnv],
+    make_env: Callable[[Task], ToolEnv],
     seats: Sequence[Seat],
     world: Play,
     on_done: OnDone | None,
@@ -109,10 +109,10 @@ async def _play_cohort(
         return await _all_or_first_error([one(seat) for seat in seats])
 
 
-async def _play_one(make_env: Callable[[], ToolEnv], seat: Seat, world: Play) -> Trajectory:
+async def _play_one(make_env: Callable[[Task], ToolEnv], seat: Seat, world: Play) -> Trajectory:
     try:
         with blame(EnvironmentFault, "making the environment"):
-            env = make_env()
+            env = make_env(seat.task)
     except AgentRLError as error:
         world.engine.finish(seat.session)
         stop, problem = Stop.ENV_ERROR, str(error)
