@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from agentrl.curriculum import Outcome, level_of
 from agentrl.env import ToolEnv
 from agentrl.episode import Play, Seat, play, seed_from
 from agentrl.errors import AgentRLError, EnvironmentFault, blame
@@ -46,6 +47,12 @@ class Group:
     def valid(self) -> list[bool]:
         """Which members may be compared."""
         return [t.valid for t in self.trajectories]
+
+
+def outcome_of(group: Group) -> Outcome:
+    """How many of a group's episodes were correct."""
+    scored = [t for t in group.trajectories if t.valid]
+    return Outcome(level_of(group.task), sum(bool(t.correct) for t in scored), len(scored))
 
 
 def seed_for(run_seed: int, step: int, task_hash: str, member: int) -> int:

@@ -18,9 +18,10 @@ from agentrl import checkpoint
 from agentrl.blocking import refuse_running_loop
 from agentrl.chosen import Chosen, choose, samples
 from agentrl.config import TrainConfig
+from agentrl.curriculum import chance, counted
 from agentrl.events import Listener, Measured, Started, Stepped, Warned, counting
 from agentrl.figures import UpdateReport
-from agentrl.group import Group, play_groups, seed_for
+from agentrl.group import Group, outcome_of, play_groups, seed_for
 from agentrl.interrupt import Interrupt, listening
 from agentrl.interval import Interval
 from agentrl.measure import Measurement, measure, refuse_if_all_broke
@@ -180,6 +181,7 @@ async def step(world: World, clock: Clock, relabel: Relabel) -> StepRecord:
     seconds = {name: clock.spent[name] - before.get(name, 0.0) for name in STEP_PHASES}
     seconds["step"] = clock.now() - begun
     _count(world, chosen, update)
+    levels = world.standing.levels
     row = step_row(
         step=number,
         version=world.standing.version,
@@ -192,13 +194,21 @@ async def step(world: World, clock: Clock, relabel: Relabel) -> StepRecord:
     if _due(world.config.train.eval_every, number):
         found = await _measure(world, clock)
         row |= _heldout(found)
+    row |= {f"curriculum/{name}": chance(name, levels) for name in levels}
     _write(world, chosen, row)
     return StepRecord(groups, chosen, update, row)
 
 
 async def _play(world: World, number: int) -> list[Group]:
     config, standing = world.config, world.standing
-    tasks = draw(world.source, standing, seed=config.train.seed, count=config.train.tasks_per_step)
+    train = config.train
+    tasks = draw(
+        world.source,
+        standing,
+        seed=train.seed,
+        count=train.tasks_per_step,
+        curriculum=train.curriculum,
+    )
     groups = await play_groups(
         world.mixture.make,
         tasks,
@@ -208,6 +218,8 @@ async def _play(world: World, number: int) -> list[Group]:
         on_done=counting(world.emit, "rollout", len(tasks) * config.select.n),
     )
     refuse_if_all_broke(groups, f"step {number}")
+    if train.curriculum:
+        standing.levels = counted(standing.levels, [outcome_of(group) for group in groups])
     return groups
 
 

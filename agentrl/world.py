@@ -18,6 +18,7 @@ from typing import Any
 
 from agentrl import checkpoint, record
 from agentrl.config import RolloutSection, TrainConfig
+from agentrl.curriculum import refuse_without_levels
 from agentrl.engines import build
 from agentrl.env import opening_of
 from agentrl.episode import Limits, Play
@@ -342,6 +343,8 @@ def _tasks(config: TrainConfig, mixture: Mixture) -> tuple[TaskSource, list[Task
     """What is trained on and what is measured on; a first step is drawn, to see that it can be."""
     heldout = distinct(mixture.source("test"), config.heldout.tasks, mixture.name)
     source = mixture.source("train", heldout)
+    if config.train.curriculum:
+        refuse_without_levels(source)
     draw(source, Standing(), seed=config.train.seed, count=config.train.tasks_per_step)
     return source, heldout
 
