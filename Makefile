@@ -31,7 +31,7 @@ BFCL := --no-deps bfcl-eval==2026.3.23
 
 # A benchmark prints tables, and last one line of JSON. The one for a GPU is run by hand, and so
 # is that of the update, whose peer is an extra: pip install -e '.[bench]'.
-BENCHMARKS := $(filter-out benchmarks/gpu.py benchmarks/update.py,$(shell grep -l __main__ benchmarks/*.py))
+BENCHMARKS := $(filter-out benchmarks/gpu.py benchmarks/update.py benchmarks/env_peers.py,$(shell grep -l __main__ benchmarks/*.py))
 
 # Tests and benchmarks load torch themselves: its idle threads must not spin on shared cores.
 export OMP_WAIT_POLICY ?= passive
@@ -94,7 +94,7 @@ smollm: $(SETUP) ## add a small pretrained model: --model smollm2-135m
 adapters: ## other people's environments, to test adapters against, in .venv-adapters and .venv-openenv
 	$(PYTHON) -m venv .venv-adapters
 	.venv-adapters/bin/python -m pip --disable-pip-version-check install --quiet \
-	    $(PINS) --editable '.[gem,verifiers]'
+	    $(PINS) --editable '.[gem,verifiers]' datasets pylatexenc
 	$(PYTHON) -m venv .venv-openenv
 	.venv-openenv/bin/python -m pip --disable-pip-version-check install --quiet \
 	    $(PINS) --editable '.[openenv]' openenv uvicorn

@@ -46,6 +46,12 @@ async def run_author(fn: Callable[..., Any], *args: Any, seconds: float | None =
         return await _in_task(_in_thread(fn, *args), seconds)
 
 
+def inherited(method: Callable[..., Any], *bases: type) -> bool:
+    """Whether a method is still that of a base, which does nothing: no thread need be asked to."""
+    own = getattr(method, "__func__", None)
+    return own is not None and own in [vars(base).get(own.__name__) for base in bases]
+
+
 async def _in_thread(fn: Callable[..., Any], *args: Any) -> Any:
     value = await workers().run(lambda: fn(*args))
     return await value if inspect.isawaitable(value) else value

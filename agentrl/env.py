@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import gymnasium
 
-from agentrl.author import run_author
+from agentrl.author import inherited, run_author
 from agentrl.blocking import PrivateLoop, refuse_running_loop
 from agentrl.calling import MAX_ARGUMENTS, run_calls
 from agentrl.errors import AgentRLError, EnvironmentFault, UsageError, blame, suggestion
@@ -167,8 +167,9 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         super().reset(seed=seed)
         self._task, self._opening, self._turns, self._end = None, (), (), None
         task, split = self._choose(options or {})
-        with blame(EnvironmentFault, f"{type(self).__name__}.toolboxes"):
-            await run_author(self._offered)
+        if "_boxed" not in vars(self):
+            with blame(EnvironmentFault, f"{type(self).__name__}.toolboxes"):
+                await run_author(self._offered)
         try:
             for box in self._boxes:
                 await self._start(box, task)
@@ -229,6 +230,8 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         while self._held:
             # Off first: one whose release is cancelled is not asked again, the others are.
             *self._held, owner = self._held
+            if inherited(owner.release, ToolEnv, Toolbox):
+                continue
             try:
                 with blame(EnvironmentFault, f"{type(owner).__name__}.release"):
                     await run_author(owner.release)
@@ -282,6 +285,8 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         return self._turns_left()
 
     async def _hear(self) -> Stop | None:
+        if inherited(self.reply, ToolEnv):
+            return Stop.ANSWER
         with blame(EnvironmentFault, f"{type(self).__name__}.reply"):
             reply = _text_or_none("reply", await run_author(self.reply, self.turns[-1]))
         if reply is None:
@@ -332,6 +337,8 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
 
     async def _start(self, owner: ToolEnv | Toolbox, task: Task) -> str | None:
         self._held = [*self._held, owner]
+        if inherited(owner.start, ToolEnv, Toolbox):
+            return None
         with blame(EnvironmentFault, f"{type(owner).__name__}.start"):
             said = await run_author(owner.start, task)
             return _text_or_none("start", said) if owner is self else None

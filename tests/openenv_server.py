@@ -10,6 +10,9 @@ from contextlib import contextmanager
 from websockets.http11 import Response
 from websockets.sync.server import serve
 
+BREAKS, REFUSED, HANGS_UP = 7001, 7002, 7003
+"""Numbers that make it do so."""
+
 GUESS = {
     "title": "GuessAction",
     "description": "Guess the number.",
@@ -54,9 +57,9 @@ class World:
         return self.guessed(data["number"])
 
     def guessed(self, number):
-        if number == -1:
+        if number == BREAKS:
             return "error", {"code": "EXECUTION_ERROR", "message": "it broke"}
-        if number == -2:
+        if number == REFUSED:
             errors = [{"loc": ["number"], "msg": "too small"}]
             return "error", {"code": "VALIDATION_ERROR", "message": "no", "errors": errors}
         said = "higher" if number < self.number else "lower"
@@ -78,7 +81,7 @@ def serving(action=GUESS):
         sessions.append(world)
         for text in socket:
             message = json.loads(text)
-            if message["data"].get("number") == -3:
+            if message["data"].get("number") == HANGS_UP:
                 break
             kind, data = world.answer(message["type"], message["data"])
             socket.send(json.dumps({"type": kind, "data": data}))

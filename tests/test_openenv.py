@@ -10,7 +10,7 @@ import pytest
 import agentrl
 from agentrl import registry
 from agentrl.errors import UsageError
-from tests.openenv_server import TOOLS, serving
+from tests.openenv_server import BREAKS, HANGS_UP, REFUSED, TOOLS, serving
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_the_schema_is_the_servers_without_what_is_no_word_for_a_policy(server):
         ({}, "'number' is a required property"),
         ({"number": "x"}, "'x' is not of type 'integer'"),
         ({"number": 5, "more": 1}, "more"),
-        ({"number": -2}, "number: too small"),
+        ({"number": REFUSED}, "number: too small"),
     ],
 )
 def test_a_bad_action_is_answered_in_words_and_the_episode_goes_on(server, arguments, said):
@@ -89,7 +89,7 @@ def test_a_bad_action_is_answered_in_words_and_the_episode_goes_on(server, argum
     env.close()
 
 
-@pytest.mark.parametrize("number", [-1, -3])
+@pytest.mark.parametrize("number", [BREAKS, HANGS_UP])
 def test_a_server_that_breaks_or_hangs_up_is_a_fault_and_no_reward(server, number):
     env = registry.make(server[0])
     env.reset(seed=1)
