@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -67,6 +68,11 @@ class Good(ToolEnv):
 class HangsInStart(Good):
     def start(self, task):
         HOLD.wait(20)
+
+
+class WaitsInStart(Good):
+    async def start(self, task):
+        await asyncio.sleep(20)
 
 
 class HangsInInit(Good):

@@ -7,6 +7,8 @@ import inspect
 import json
 import os
 import random
+import subprocess
+import sys
 
 import pytest
 
@@ -53,6 +55,7 @@ def test_an_environment_that_comes_with_agentrl_passes():
 # The mistake, the check that finds it, and the attribute whose lines it points to.
 MISTAKES = [
     ("HangsInStart", "scored", "start"),
+    ("WaitsInStart", "scored", None),
     ("HangsInInit", "made", "__init__"),
     ("RaisesInReward", "scored", "reward"),
     ("RewardsGarbage", "scored", "reward"),
@@ -96,7 +99,7 @@ MISTAKES = [
 def test_a_mistake_is_found_at_its_line(name, check, attribute):
     kind = getattr(bad_envs, name)
     checks = [c for c in CHECKS if c.vital or c.name == check]
-    seconds = 1.0 if name.startswith("Hangs") else SECONDS
+    seconds = 1.0 if name.startswith(("Hangs", "Waits")) else SECONDS
     report = run_checks(checks, Bench(subject_of(kind, {}), seconds))
     found = next((f for f in report.failed if f.name == check), None)
     assert found is not None, str(report)
@@ -108,6 +111,20 @@ def test_a_mistake_is_found_at_its_line(name, check, attribute):
     assert found.why.endswith((".", "?"))
     assert found.next.endswith(".")
     assert "\n" not in str(found)
+
+
+def test_a_process_that_checks_what_hangs_comes_to_its_end():
+    env = f"{inspect.getsourcefile(bad_envs)}:HangsInStart"
+    done = subprocess.run(
+        [sys.executable, "-m", "agentrl", "envs", "check", env, "--seconds", "1", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert json.loads(done.stdout)["ok"] is False
+    assert "Traceback" not in done.stderr
 
 
 def test_what_cannot_be_played_is_told_once_and_the_rest_is_left_out():
@@ -176,9 +193,6 @@ def test_a_report_is_plain_json():
 
 
 def test_own_descendants_and_what_they_were_told_can_be_read():
-    import subprocess
-    import sys
-
     command = [sys.executable, "-c", "input()", "a word"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, env={"TOLD": "x"}) as child:
         assert child.pid in [pid for pid, _ in descendants()]

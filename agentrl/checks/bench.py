@@ -8,7 +8,7 @@ Not   a model: the words are a reference solution's, or made up
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -50,6 +50,7 @@ class Bench:
     notes: list[str] = field(default_factory=list)
     """What a check that passed wants to say."""
     _env: ToolEnv | None = None
+    _specs: dict[str, dict[str, ToolSpec]] = field(default_factory=dict)
     _picked: dict[str, list[Task]] | None = None
 
     @property
@@ -99,15 +100,26 @@ class Bench:
             raise Skip("no task has a reference")
         return found
 
-    def specs(self, env: ToolEnv) -> dict[str, ToolSpec]:
-        """The tools that an episode offers, by name."""
-        return env._offered()
+    def specs(self, task: Task) -> dict[str, ToolSpec]:
+        """The tools that an episode of a task offers, by name; no longer bound to one."""
+        if task.id not in self._specs:
+            self._specs[task.id] = asyncio.run(self._offered(task))
+        return self._specs[task.id]
 
-    def words(self, task: Task) -> tuple[str, ...]:
+    async def _offered(self, task: Task) -> dict[str, ToolSpec]:
+        env = self.subject.make()
+        try:
+            await env.areset(seed=SEED, options={"task": task})
+            return env._offered()
+        finally:
+            await env.arelease()
+
+    def words(self, task: Task, specs: Mapping[str, ToolSpec] | None = None) -> tuple[str, ...]:
         """What to say: the reference solution, or each tool once and that nothing is known."""
         if task.reference:
             return task.reference
-        calls = [hermes(name, sample(s.parameters)) for name, s in self.specs(self.env).items()]
+        known = self.specs(task) if specs is None else specs
+        calls = [hermes(name, sample(spec.parameters)) for name, spec in known.items()]
         return (*calls, DUNNO)
 
     def play(

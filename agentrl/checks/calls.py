@@ -11,19 +11,14 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agentrl.message import OutcomeStatus
 from agentrl.tooling import ToolSpec
 
 ODD = "é漢字🙂 \u202e\x00\ud800 ' \" ; -- %s {} \\ \u2028"
 """Text that breaks careless formats, encodings and queries."""
 HUGE = "x" * 50_000
 """Below the default bound on arguments, so that tools see it."""
-REFUSED: tuple[OutcomeStatus, ...] = ("bad_arguments",)
-ANSWERED: tuple[OutcomeStatus, ...] = ("ok", "error", "bad_arguments", "timeout")
 _SAMPLES = {"string": "1", "integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}}
-_KINDS = {"string": str, "array": list, "object": dict}
-
-Case = tuple[str, dict[str, Any], tuple[OutcomeStatus, ...]]
+_WRONG = (None, -1, 10**30, [], [1], {"a": 1}, "x")
 
 
 def hermes(name: str, arguments: Mapping[str, Any]) -> str:
@@ -37,21 +32,17 @@ def sample(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _value(properties.get(name, {})) for name in parameters.get("required", ())}
 
 
-def nonsense(spec: ToolSpec) -> Iterator[Case]:
-    """What is odd about a call, its arguments, and the outcomes that are right."""
-    properties = spec.parameters.get("properties", {})
+def nonsense(spec: ToolSpec) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What is odd about a call, and its arguments."""
     right = sample(spec.parameters)
-    if spec.parameters.get("additionalProperties") is False:
-        yield "an argument that it has not", {**right, "nonsense": 1}, REFUSED
+    yield "an argument that it has not", {**right, "nonsense": 1}
     for name in spec.parameters.get("required", ()):
-        yield f"{name} missing", {k: v for k, v in right.items() if k != name}, REFUSED
-    for name, schema in properties.items():
-        for value in (None, -1, 10**30, [], [1], {"a": 1}, "x"):
-            due = REFUSED if _misfits(schema, value) else ANSWERED
-            yield f"{name}={value!r}", {**right, name: value}, due
+        yield f"{name} missing", {k: v for k, v in right.items() if k != name}
+    for name in spec.parameters.get("properties", {}):
+        for value in _WRONG:
+            yield f"{name}={value!r}", {**right, name: value}
         for label, text in (("empty", ""), ("huge", HUGE), ("not ASCII", ODD)):
-            due = REFUSED if _misfits(schema, text) else ANSWERED
-            yield f"{name} {label}", {**right, name: text}, due
+            yield f"{name} {label}", {**right, name: text}
 
 
 def _value(schema: Mapping[str, Any]) -> Any:
@@ -64,9 +55,3 @@ def _value(schema: Mapping[str, Any]) -> Any:
     for inner in schema.get("anyOf", ()):
         return _value(inner)
     return _SAMPLES.get(schema.get("type", "string"), "1")
-
-
-def _misfits(schema: Mapping[str, Any], value: Any) -> bool:
-    """Whether a value is surely of a wrong type; numbers may come as text."""
-    kind = _KINDS.get(schema.get("type", ""))
-    return kind is not None and not isinstance(value, kind)

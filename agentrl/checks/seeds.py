@@ -88,7 +88,7 @@ async def _rows(bench: Bench, env: ToolEnv, seed: int) -> AsyncIterator[Any]:
     try:
         opening, info = await env.areset(seed=seed)
         assert env.task is not None
-        words = bench.words(env.task)
+        words = bench.words(env.task, env._offered())
         yield opening, info["task_id"], env.tool_schemas()
         for turn in range(env.max_turns):
             news, reward, *ends, info = await env.astep(words[min(turn, len(words) - 1)])

@@ -54,13 +54,15 @@ def document(
     from agentrl.task import SPLITS
 
     found = {split: _example(env, split, index, renderer) for split in SPLITS}
+    # Read after an episode has begun: tools may vary with the task.
+    tools = [{**spec.schema(), "timeout": spec.timeout} for spec in env._offered().values()]
     return {
         "env": name,
         "summary": summary,
         "options": dict(defaults_of(type(env))),
         "limits": {limit: getattr(env, limit) for limit in LIMITS},
         "system_prompt": env.system_prompt,
-        "tools": [{**spec.schema(), "timeout": spec.timeout} for spec in env._offered().values()],
+        "tools": tools,
         "tasks": found,
     }
 
