@@ -46,6 +46,12 @@ async def run_author(fn: Callable[..., Any], *args: Any, seconds: float | None =
         return await _in_task(in_thread(fn, *args), seconds)
 
 
+def inherited(method: Callable[..., Any], *bases: type) -> bool:
+    """Whether a method is still that of a base, which does nothing: no thread need be asked to."""
+    own = getattr(method, "__func__", None)
+    return own is not None and own in [vars(base).get(own.__name__) for base in bases]
+
+
 async def in_thread(fn: Callable[..., Any], *args: Any, share: Share | None = None) -> Any:
     """What a sync function returns, run in a thread; awaited where it can be.
 

@@ -302,10 +302,11 @@ def _complain(
 
 
 def _unknown(name: str, tools: Mapping[str, ToolSpec]) -> str:
-    if not tools:
+    listed = [known for known, spec in tools.items() if spec.listed]
+    if not listed:
         return f"unknown tool {name[:80]}. There are no tools here."
-    parts = [f"unknown tool {name[:80]}.", suggestion(name[:80], tools)]
-    return " ".join([p for p in parts if p] + [f"Available: {', '.join(tools)}."])
+    parts = [f"unknown tool {name[:80]}.", suggestion(name[:80], listed)]
+    return " ".join([p for p in parts if p] + [f"Available: {', '.join(listed)}."])
 
 
 class _Failed(ToolError):

@@ -73,7 +73,7 @@ class Catalog(Generic[T]):
     def make(self, text: str, options: Mapping[str, Any]) -> T:
         """An instance of what a text names, with options as keyword arguments."""
         cls = self.resolve(text)
-        self._check_options(text, cls, options)
+        self.check_options(text, cls, options)
         with blame(UsageError, self._where(text)):
             return cls(**options)
 
@@ -128,7 +128,8 @@ class Catalog(Generic[T]):
     def _fits(self, value: Any) -> TypeGuard[type[T]]:
         return isinstance(value, type) and issubclass(value, self.base) and value is not self.base
 
-    def _check_options(self, text: str, cls: type[T], options: Mapping[str, Any]) -> None:
+    def check_options(self, text: str, cls: type[T], options: Mapping[str, Any]) -> None:
+        """Refuse options that a class does not take, with the nearest that it does."""
         parameters = inspect.signature(cls).parameters
         if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
             return

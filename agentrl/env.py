@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import gymnasium
 
-from agentrl.author import run_author
+from agentrl.author import inherited, run_author
 from agentrl.blocking import PrivateLoop, refuse_running_loop
 from agentrl.calling import MAX_ARGUMENTS, run_calls
 from agentrl.errors import AgentRLError, EnvironmentFault, UsageError, blame, suggestion
@@ -153,8 +153,9 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         return ActionSpace()
 
     def tool_schemas(self) -> list[dict[str, Any]]:
-        """Schemas of the tools, as chat templates take them."""
-        return [copy.deepcopy(spec.schema()) for spec in self._offered().values()]
+        """Schemas of the tools, as chat templates take them; the same for a whole episode."""
+        offered = self._offered().values()
+        return [copy.deepcopy(spec.schema()) for spec in offered if spec.listed]
 
     async def areset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -167,11 +168,15 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         super().reset(seed=seed)
         self._task, self._opening, self._turns, self._end = None, (), (), None
         task, split = self._choose(options or {})
-        with blame(EnvironmentFault, f"{type(self).__name__}.toolboxes"):
-            await run_author(self._offered)
+        if "_boxed" not in vars(self):
+            with blame(EnvironmentFault, f"{type(self).__name__}.toolboxes"):
+                await run_author(self._offered)
         try:
             for box in self._boxes:
                 await self._start(box, task)
+            if any(box.varies for box in self._boxes):
+                with blame(EnvironmentFault, f"{type(self).__name__}.toolboxes"):
+                    await run_author(self._read_boxes)
             extra = await self._start(self, task)
         except AgentRLError as error:
             self._end = EpisodeEnd(Stop.ENV_ERROR, problem=str(error))
@@ -226,6 +231,8 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         while self._held:
             # Off first: one whose release is cancelled is not asked again, the others are.
             *self._held, owner = self._held
+            if inherited(owner.release, ToolEnv, Toolbox):
+                continue
             try:
                 with blame(EnvironmentFault, f"{type(owner).__name__}.release"):
                     await run_author(owner.release)
@@ -280,6 +287,8 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         return self._turns_left()
 
     async def _hear(self) -> Stop | None:
+        if inherited(self.reply, ToolEnv):
+            return Stop.ANSWER
         with blame(EnvironmentFault, f"{type(self).__name__}.reply"):
             reply = _text_or_none("reply", await run_author(self.reply, self.turns[-1]))
         if reply is None:
@@ -330,6 +339,8 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
 
     async def _start(self, owner: ToolEnv | Toolbox, task: Task) -> str | None:
         self._held = [*self._held, owner]
+        if inherited(owner.start, ToolEnv, Toolbox):
+            return None
         with blame(EnvironmentFault, f"{type(owner).__name__}.start"):
             said = await run_author(owner.start, task)
             return _text_or_none("start", said) if owner is self else None
@@ -346,6 +357,9 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
     @cached_property
     def _boxed(self) -> Mapping[str, ToolSpec]:
         return tools_of_boxes(self, self._tools, self._boxes)
+
+    def _read_boxes(self) -> None:
+        self._boxed = tools_of_boxes(self, self._tools, self._boxes)
 
     @cached_property
     def _share(self) -> Share:

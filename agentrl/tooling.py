@@ -70,6 +70,9 @@ class ToolSpec:
     quick: bool = False
     """Whether `check` runs nothing but code of ours that is done at once: what it does to a few
     arguments then needs no thread."""
+    listed: bool = True
+    """Whether prompts tell of it. A prompt can't change in mid-episode: a tool that comes later
+    is there from the beginning, unlisted, and the environment's own words tell of it in time."""
 
     def schema(self) -> dict[str, Any]:
         """The tool as chat templates take it."""

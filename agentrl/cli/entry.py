@@ -25,7 +25,7 @@ COMMANDS = {
     "train": ("agentrl.cli.train", "train a policy in an environment"),
     "eval": ("agentrl.cli.evaluate", "measure a policy on held-out tasks"),
     "plan": ("agentrl.cli.plan", "say what fits into a GPU's memory, without one"),
-    "envs": ("agentrl.cli.envs", "list the environments"),
+    "envs": ("agentrl.cli.envs", "list, show, check, play and write environments"),
     "mcp": ("agentrl.cli.serve_mcp", "serve an environment's tools to other agents, over MCP"),
     "tools": ("agentrl.cli.tools", "list, show and call the tools for environments"),
     "select": ("agentrl.cli.select", "choose the trajectories to train on, and say why"),

@@ -31,7 +31,7 @@ def ending(result: Result, limits: Limits) -> str:
         raise EnvironmentFault(f"sandbox: {result.problem}. Its call is lost.")
     if result.host_overload:
         raise EnvironmentFault(
-            f"sandbox: code waited for a processor for most of {limits.wall:g} s. "
+            f"sandbox: code waited for a processor until far beyond {limits.wall:g} s. "
             "Play fewer episodes at once."
         )
     return _ENDINGS.get(result.status, "").format(
