@@ -39,7 +39,7 @@ _EXAMPLES = ("example_answer", "possible_answer")
 
 
 class ReasoningGym(ToolEnv):
-    """One question of a data set."""
+    """Questions of a data set of reasoning-gym."""
 
     max_turns = 8
     dataset: ClassVar[str] = ""
