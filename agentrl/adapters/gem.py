@@ -31,7 +31,7 @@ from agentrl.trajectory import Trajectory
 
 
 class Gem(ToolEnv):
-    """A task is a seed; each turn is a step."""
+    """A text environment of GEM: a task is a seed, a turn a step."""
 
     gem_id: ClassVar[str] = ""
     max_tool_calls = 0

@@ -43,7 +43,7 @@ TIMEOUT = 60.0
 
 
 class Gymnasium(ToolEnv):
-    """A task is a seed; each call of `act` is a step."""
+    """An environment of gymnasium: a task is a seed, a call of `act` a step."""
 
     gym_id: ClassVar[str] = ""
     max_tool_calls = 1000

@@ -22,7 +22,7 @@ LARGEST_SEED = 2**31 - 1
 
 def named(base: type[E], text: str, **attributes: Any) -> type[E]:
     """A subclass for one environment of the other side, called as behind `--env`."""
-    about = {"__doc__": f"{text}, by its adapter.", "__module__": base.__module__}
+    about = {"__doc__": base.__doc__, "__module__": base.__module__}
     return type(text, (base,), {**about, **attributes})
 
 

@@ -40,7 +40,7 @@ MOST = 1 << 24
 
 
 class OpenEnv(ToolEnv):
-    """A task is a seed; each call is a step."""
+    """A session of an OpenEnv server: a task is a seed, a call a step."""
 
     url: ClassVar[str] = ""
     max_tool_calls = 1000

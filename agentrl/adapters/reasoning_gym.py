@@ -24,6 +24,7 @@ import numpy as np
 from agentrl import registry
 from agentrl.adapters.making import SIZES, named, refuse_unknown
 from agentrl.adapters.scores import refusal, score_apart
+from agentrl.author import run_author
 from agentrl.env import ToolEnv
 from agentrl.errors import EnvironmentFault, ToolError, UsageError, blame, suggestion
 from agentrl.optional import need
@@ -39,7 +40,7 @@ _EXAMPLES = ("example_answer", "possible_answer")
 
 
 class ReasoningGym(ToolEnv):
-    """One question of a data set."""
+    """Questions of a data set of reasoning-gym."""
 
     max_turns = 8
     dataset: ClassVar[str] = ""
@@ -81,10 +82,15 @@ class ReasoningGym(ToolEnv):
         """The calculator, where it was asked for."""
         return (registry.TOOLBOXES.make("calculator", {}),) if self._calculator else ()
 
-    def reward(self, task: Task, trajectory: Trajectory) -> dict[str, float]:
+    async def reward(self, task: Task, trajectory: Trajectory) -> dict[str, float]:
         """1 for a full score; below it `partial` times the score."""
         found = _ANSWER.findall(trajectory.answer)
-        score = self.score(task, found[-1].strip()) if found else 0.0
+        answer = found[-1].strip() if found else ""
+        # Only what has to be graded goes to a thread.
+        if not answer or answer == task.answer:
+            score = float(bool(answer))
+        else:
+            score = await run_author(self.score, task, answer)
         parts = {"correct": float(score >= 1)}
         if self.partial:
             parts["partial"] = 0.0 if score >= 1 else self.partial * max(0.0, score)

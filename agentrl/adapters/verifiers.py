@@ -38,7 +38,7 @@ TIMEOUT = 60.0
 
 
 class Verifiers(ToolEnv):
-    """Tasks, tools and rewards of a taskset."""
+    """Tasks, tools and rewards of a taskset of verifiers."""
 
     taskset_id: ClassVar[str] = ""
 

@@ -18,7 +18,7 @@ ODD = "é漢字🙂 \u202e\x00\ud800 ' \" ; -- %s {} \\ \u2028"
 HUGE = "x" * 50_000
 """Below the default bound on arguments, so that tools see it."""
 _SAMPLES = {"string": "1", "integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}}
-_WRONG = (None, -1, 10**30, [], [1], {"a": 1}, "x")
+_WRONG: tuple[Any, ...] = (None, -1, 10**30, [], [1], {"a": 1}, "x")
 
 
 def hermes(name: str, arguments: Mapping[str, Any]) -> str:
