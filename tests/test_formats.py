@@ -272,6 +272,22 @@ def test_calls_of_mistral_may_carry_ids():
     assert "must be a string" in only("mistral", listed.replace('"abcdefghi"', "3")).problem
 
 
+@pytest.mark.parametrize(
+    "given", ["short", "abcdefghij", "abcd-fghi", "abcdéfghi", "", "[/INST]ab"]
+)
+def test_an_id_that_no_result_can_name_is_answered_as_a_malformed_call(given):
+    listed = f'[TOOL_CALLS][{{"name": "f", "arguments": {{}}, "id": "{given}"}}]'
+    named = f"[TOOL_CALLS]f[CALL_ID]{given}[ARGS]{{}}"
+    for name, text in (("mistral", listed), ("mistral_args", named)):
+        (found,) = parse(name, text).calls
+        assert found.problem
+        assert found.arguments == {}
+        assert not any(FORMATS[name].call_ids(text))
+    if "[" not in given:
+        assert "nine letters or digits" in only("mistral_args", named).problem
+    assert "nine letters or digits" in only("mistral", listed).problem
+
+
 def test_each_call_in_a_list_of_mistral_is_judged_alone():
     text = '[TOOL_CALLS][{"name": "f", "arguments": {}}, {"name": "g"}, 3]'
     problems = [c.problem for c in parse("mistral", text).calls]

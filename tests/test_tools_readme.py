@@ -18,7 +18,7 @@ from agentrl.message import AssistantTurn, ToolCall
 from agentrl.prints import MOST
 from agentrl.task import Task
 from agentrl.tooling import TIMEOUT, tools_of
-from agentrl.workers import MOST_LEFT
+from agentrl.workers import MOST_LEFT, MOST_LEFT_BY_ONE
 from tests.boxes import box
 
 TEXT = (Path(__file__).parents[1] / "tools/README.md").read_text(encoding="utf-8")
@@ -96,6 +96,7 @@ def test_its_figures_are_those_of_the_code():
     for figure in (
         f"{TIMEOUT:g} s by default",
         f"leaves {MOST_LEFT} of them",
+        f"has left {MOST_LEFT_BY_ONE} runs",
         f"over {MAX_ARGUMENTS:,} characters",
         f"or {MAX_DEPTH} levels",
         f"(`max_result_chars` ({ToolEnv.max_result_chars})"[1:],

@@ -8,8 +8,15 @@ import subprocess
 import sys
 import time
 
+from mcp import MCPError
 from mcp.server.mcpserver import Image, MCPServer
-from mcp_types import EmbeddedResource, ResourceLink, TextResourceContents, ToolAnnotations
+from mcp_types import (
+    CONNECTION_CLOSED,
+    EmbeddedResource,
+    ResourceLink,
+    TextResourceContents,
+    ToolAnnotations,
+)
 from pydantic import BaseModel
 
 server = MCPServer("toy", instructions="Play.")
@@ -45,6 +52,12 @@ def add(a: Point, b: Point, factor: float = 1.0) -> str:
 def fail() -> str:
     """Raise."""
     raise ValueError("out of paper")
+
+
+@server.tool()
+def refuse() -> str:
+    """Answer with the error that also stands for a connection that is closed."""
+    raise MCPError(code=CONNECTION_CLOSED, message="no such row")
 
 
 @server.tool()
