@@ -110,17 +110,17 @@ class Session:
             raise UsageError("session: it is closed. Begin another.")
 
     def _run(self, code: bytes, limits: Limits, level: int) -> Result:
-        restarted = False
-        for _ in range(2):
-            self._bury()
-            restarted = self._held.child is None and self._cells > 0
-            try:
-                child, server = self._started()
-            except ServerFailed as error:
-                return broken(str(error), level, lost=restarted)
+        self._bury()
+        restarted = self._held.child is None and self._cells > 0
+        try:
+            child, server = self._started()
             # It may have ended since it was looked at, by its own doing as well.
-            if not child.ended() or not child.by_itself(self._local.setup.patience):
-                break
+            if child.ended() and child.by_itself(self._local.setup.patience):
+                self._held.release()
+                restarted = self._cells > 0
+                child, server = self._started()
+        except ServerFailed as error:
+            return broken(str(error), level, lost=restarted)
         if child.ended():
             self._held.release()
             self._cells += 1
