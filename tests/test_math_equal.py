@@ -178,16 +178,29 @@ def test_texts_reach_the_child_as_data_and_the_limits_are_the_callers():
     assert pair[0] == SUM
 
 
-BROKEN = ["timeout_cpu", "timeout_wall", "memory", "output_limit", "error", "killed"]
+BROKEN = [
+    ("timeout_cpu", signal.SIGKILL),
+    ("timeout_wall", signal.SIGKILL),
+    ("memory", signal.SIGKILL),
+    ("output_limit", None),
+    ("error", None),
+    ("killed", signal.SIGSEGV),
+]
 
 
-@pytest.mark.parametrize("status", BROKEN)
-def test_what_breaks_at_an_answer_and_not_at_the_gold_alone_is_a_wrong_answer(status):
-    runner = Breaks(Result(status, "", 0.0, 2))
+@pytest.mark.parametrize(("status", "sent"), BROKEN)
+def test_what_breaks_at_an_answer_and_not_at_the_gold_alone_is_a_wrong_answer(status, sent):
+    runner = Breaks(Result(status, "", 0.0, 2, signal=sent))
     verdict = math_equal(SUM, "S_n", runner=runner)
     assert (verdict.correct, runner.calls) == (False, 2)
     assert status in verdict.reason
     assert "the gold alone" in verdict.reason
+
+
+def test_an_answer_that_had_half_of_its_time_on_a_busy_machine_is_wrong():
+    for cpu, correct in ((1.1, False), (0.9, None)):
+        busy = Result("timeout_wall", "", 0.0, 2, cpu=cpu, host_overload=True)
+        assert math_equal("5", SUM, timeout=2.0, runner=Breaks(busy)).correct is correct
 
 
 def test_of_a_gold_that_is_read_exactly_algebra_is_not_asked_again():
@@ -317,10 +330,12 @@ class Counting:
 
     def __init__(self):
         self.cpu = []
+        self.overloaded = False
 
     def run(self, code, *, limits=None):
         result = shared_sandbox().run(code, limits=limits)
         self.cpu.append(result.cpu)
+        self.overloaded |= result.host_overload
         return result
 
 
@@ -345,6 +360,8 @@ def test_hostile_answers_end_eight_at_once_and_the_next_one_is_graded():
         verdicts = list(pool.map(graded, hostile))
         after = pool.submit(graded, ("1/2", "0.5")).result(timeout=2.0)
     assert all(verdict.correct is not True for verdict in verdicts)
+    if not counting.overloaded:
+        assert all(verdict.correct is False for verdict in verdicts[: len(HANGING)])
     # Processor time: how long a busy machine lets a child wait is not the grader's.
     assert max(counting.cpu) < 2.0
     assert len(counting.cpu) < 1.5 * len(hostile)

@@ -173,7 +173,7 @@ import os, threading, time
 def spin():
     while time.process_time() < 0.4:
         os.sched_yield()
-for _ in range(20):
+for _ in range(10):
     threading.Thread(target=spin, daemon=True).start()
 spin()
 time.sleep(60)

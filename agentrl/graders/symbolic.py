@@ -202,14 +202,21 @@ def _run(pairs: Sequence[Pair], timeout: float, runner: Runner | None) -> _Heard
     except SandboxUnavailable as error:
         return _Heard(problem=f"no sandbox: {error}", broken=True)
     if result.status != "ok":
-        # A kill from outside is the machine's: no text can bring it about within these limits.
-        outside = result.status == "sandbox_failure" or result.signal == signal.SIGKILL
-        broken = outside or result.host_overload
-        return _Heard(problem=f"algebra ended with {result.status}", broken=broken)
+        return _Heard(
+            problem=f"algebra ended with {result.status}", broken=_broken(result, timeout)
+        )
     said = _said(result.stdout)
     if said is None or len(said) != len(pairs):
         return _Heard(problem="algebra's reply can't be read")
     return _Heard(tuple(said))
+
+
+def _broken(result: Result, timeout: float) -> bool:
+    """Whether it ended so for no text's doing; a kill that no limit brought about is one."""
+    outside = result.status == "killed" and result.signal == signal.SIGKILL
+    # On a busy machine too, what had half of its time and had not ended is slow by itself.
+    starved = result.host_overload and result.cpu < timeout / 2
+    return outside or starved or result.status == "sandbox_failure"
 
 
 def _said(stdout: str) -> list[Reply] | None:

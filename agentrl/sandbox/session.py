@@ -110,14 +110,15 @@ class Session:
             raise UsageError("session: it is closed. Begin another.")
 
     def _run(self, code: bytes, limits: Limits, level: int) -> Result:
-        held = self._held.child
-        # What a cell left behind may end the process between two cells: that is its doing, and no
-        # fault of the sandbox, or code could choose that its episode does not count.
-        if held is not None and (not held.take() or held.by_itself(self._local.setup.patience)):
-            self._held.release()
+        self._bury()
         restarted = self._held.child is None and self._cells > 0
         try:
             child, server = self._started()
+            # It may have ended since it was looked at, by its own doing as well.
+            if child.ended() and child.by_itself(self._local.setup.patience):
+                self._held.release()
+                restarted = self._cells > 0
+                child, server = self._started()
         except ServerFailed as error:
             return broken(str(error), level, lost=restarted)
         if child.ended():
@@ -131,6 +132,16 @@ class Session:
             self._held.release()
         self._local.check(ending, server)
         return replace(of_cell(ending, output, limits, level, spent), restarted=restarted)
+
+    def _bury(self) -> None:
+        """Let go of a process that has ended by itself.
+
+        What a cell left behind may end it between two cells: that is its doing, and no fault of
+        the sandbox, or code could choose that its episode does not count.
+        """
+        held = self._held.child
+        if held is not None and (not held.take() or held.by_itself(self._local.setup.patience)):
+            self._held.release()
 
     def _watch(
         self, child: Child, code: bytes, limits: Limits, output: Output
