@@ -34,7 +34,6 @@ class Gem(ToolEnv):
     """A text environment of GEM: a task is a seed, a turn a step."""
 
     gem_id: ClassVar[str] = ""
-    max_tool_calls = 0
 
     def __init__(self, max_turns: int = 64, prompt: str = "", **kwargs: Any) -> None:
         """Make one.
@@ -128,9 +127,9 @@ def environment(name: str) -> type[ToolEnv]:
     Raises:
         UsageError: gem-llm is not installed, or has no such id.
     """
-    module = need("gem.envs.registration", "gem", f"--env gem/{name}")
+    # Importing the package itself is what registers them.
     need("gem", "gem", f"--env gem/{name}")
-    known = module.ENV_REGISTRY
+    known = need("gem.envs.registration", "gem", f"--env gem/{name}").ENV_REGISTRY
     if name not in known:
         hint = suggestion(name, known, f"There are {len(known)}, such as game:Wordle-v0-easy.")
         raise UsageError(f"--env gem/{name}: GEM has no such id. {hint}")

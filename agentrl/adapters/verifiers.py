@@ -182,7 +182,8 @@ def environment(name: str) -> type[ToolEnv]:
     Raises:
         UsageError: verifiers is not installed, or there is no such taskset.
     """
-    need("verifiers.v1", "verifiers", f"--env verifiers/{name}")
+    for module in ("verifiers", "verifiers.v1"):
+        need(module, "verifiers", f"--env verifiers/{name}")
     with blame(UsageError, f"--env verifiers/{name}"):
         _vf().taskset_config_type(name)
     return named(Verifiers, f"verifiers/{name}", taskset_id=name)
