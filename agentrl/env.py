@@ -21,9 +21,10 @@ import gymnasium
 from agentrl.author import inherited, run_author
 from agentrl.blocking import PrivateLoop, refuse_running_loop
 from agentrl.calling import MAX_ARGUMENTS, run_calls
-from agentrl.errors import AgentRLError, EnvironmentFault, UsageError, blame, suggestion
+from agentrl.errors import AgentRLError, EnvironmentFault, UsageError, blame
 from agentrl.formats.hermes import parse
 from agentrl.message import AssistantTurn, Message, Turn
+from agentrl.opening import asked_for, opening_of
 from agentrl.scoring import EpisodeEnd, score
 from agentrl.spaces import ActionSpace, MessagesSpace
 from agentrl.task import Task, TaskSource
@@ -167,7 +168,9 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         await self.arelease()
         super().reset(seed=seed)
         self._task, self._opening, self._turns, self._end = None, (), (), None
-        task, split = self._choose(options or {})
+        task, split = asked_for(options or {})
+        if task is None:
+            task = self._draw(split)
         if "_boxed" not in vars(self):
             with blame(EnvironmentFault, f"{type(self).__name__}.toolboxes"):
                 await run_author(self._offered)
@@ -324,19 +327,6 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         terminated = self.end.stop.terminated
         return last.messages()[1:], reward + self.end.final, terminated, not terminated, info
 
-    def _choose(self, options: Mapping[str, Any]) -> tuple[Task, str]:
-        for key in options:
-            if key not in ("task", "split"):
-                hint = suggestion(key, ("task", "split"), "There are task and split.")
-                raise UsageError(f"reset: {key!r} is not an option. {hint}")
-        task = options.get("task")
-        if task is None:
-            split = str(options.get("split", "train"))
-            return self._draw(split), split
-        if not isinstance(task, Task):
-            raise UsageError(f"reset: option task is a {type(task).__name__}. Give a Task.")
-        return task, str(options.get("split", task.split))
-
     async def _start(self, owner: ToolEnv | Toolbox, task: Task) -> str | None:
         self._held = [*self._held, owner]
         if inherited(owner.start, ToolEnv, Toolbox):
@@ -387,23 +377,6 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
             state = "has not begun" if self.task is None else "is over"
             raise UsageError(f"step: the episode {state}. Reset first.")
         return self.task
-
-
-def opening_of(system_prompt: str, task: Task, extra: str | None = None) -> list[Message]:
-    """The task's messages, with neighbours of one role joined: templates insist on turns."""
-    messages = copy.deepcopy(task.opening())
-    if system_prompt:
-        first = messages[0] if messages and messages[0]["role"] == "system" else None
-        if first is not None:
-            first["content"] = f"{system_prompt}\n\n{first['content']}"
-        else:
-            messages.insert(0, Message(role="system", content=system_prompt))
-    if extra:
-        if messages and messages[-1]["role"] == "user":
-            messages[-1]["content"] += f"\n\n{extra}"
-        else:
-            messages.append(Message(role="user", content=extra))
-    return messages
 
 
 def _malformed(turn: Turn) -> bool:

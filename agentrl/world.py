@@ -20,7 +20,6 @@ from agentrl import checkpoint, record
 from agentrl.config import RolloutSection, TrainConfig
 from agentrl.curriculum import refuse_without_levels
 from agentrl.engines import build
-from agentrl.env import opening_of
 from agentrl.episode import Limits, Play
 from agentrl.errors import UsageError
 from agentrl.events import Event, Listener, tell
@@ -29,6 +28,7 @@ from agentrl.interrupt import deaf
 from agentrl.interval import Interval
 from agentrl.measure import Measurement, distinct
 from agentrl.mixture import Mixture, firsts, mixture_of
+from agentrl.opening import opening_of
 from agentrl.parallel import SINGLE, Parallel
 from agentrl.policy import Engine, Sampling
 from agentrl.ranks import Leader, follow

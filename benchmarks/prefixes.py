@@ -44,12 +44,12 @@ from agentrl import registry
 from agentrl.chosen import choose, samples
 from agentrl.config import RolloutSection
 from agentrl.engines.transformers import TransformersEngine
-from agentrl.env import opening_of
 from agentrl.errors import UsageError
 from agentrl.group import Group, play_groups, seed_for
 from agentrl.head import score
 from agentrl.layout import lay_out
 from agentrl.mixture import mixture_of
+from agentrl.opening import opening_of
 from agentrl.plan import plan
 from agentrl.prefix import prompt_tokens, score_shared, share, sharing
 from agentrl.render import renderer_for

@@ -22,7 +22,8 @@ from typing import Any
 from agentrl.checks.bench import Bench, with_answer
 from agentrl.checks.report import Problem
 from agentrl.checks.surroundings import descendants, told_to
-from agentrl.env import ToolEnv, opening_of
+from agentrl.env import ToolEnv
+from agentrl.opening import opening_of
 from agentrl.task import SPLITS, Task
 from agentrl.trajectory import Stop
 
