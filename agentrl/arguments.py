@@ -70,6 +70,19 @@ def model_of(where: str, method: FunctionType, described: Mapping[str, str]) -> 
     return create_model(where, __config__=config, **fields)
 
 
+def misfit(function: Any, name: str, value: Any) -> str:
+    """Why a value is none that a parameter's hint allows; empty where it is, or none can tell."""
+    try:
+        adapter = TypeAdapter(typing.get_type_hints(function, include_extras=True)[name])
+    except (KeyError, NameError, TypeError, PydanticUserError):
+        return ""
+    try:
+        adapter.validate_python(value)
+    except ValidationError as error:
+        return str(error.errors(include_url=False, include_context=False)[0]["msg"]).rstrip(".")
+    return ""
+
+
 def is_plain(model: type[BaseModel]) -> bool:
     """Whether no parameter's hint brings code of its author's along, such as a validator."""
     return all(

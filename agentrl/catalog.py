@@ -24,6 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeGuard, TypeVar
 
+from agentrl.arguments import misfit
 from agentrl.errors import UsageError, blame, suggestion
 
 T = TypeVar("T")
@@ -75,7 +76,11 @@ class Catalog(Generic[T]):
         cls = self.resolve(text)
         self.check_options(text, cls, options)
         with blame(UsageError, self._where(text)):
-            return cls(**options)
+            try:
+                return cls(**options)
+            except (TypeError, ValueError, AttributeError):
+                self._check_types(cls, options)
+                raise
 
     def names(self) -> list[str]:
         """Every name that `resolve` knows, sorted."""
@@ -127,6 +132,12 @@ class Catalog(Generic[T]):
 
     def _fits(self, value: Any) -> TypeGuard[type[T]]:
         return isinstance(value, type) and issubclass(value, self.base) and value is not self.base
+
+    def _check_types(self, cls: type[T], options: Mapping[str, Any]) -> None:
+        """Say which option is of a wrong type; the hints are asked only where something broke."""
+        for key, value in options.items():
+            if why := misfit(cls.__init__, key, value):
+                raise UsageError(f"{self.option}.{key}: {value!r:.200} does not fit. {why}.")
 
     def check_options(self, text: str, cls: type[T], options: Mapping[str, Any]) -> None:
         """Refuse options that a class does not take, with the nearest that it does."""

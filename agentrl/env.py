@@ -68,6 +68,7 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
     _end: EpisodeEnd | None = None
     _held: Sequence[ToolEnv | Toolbox] = ()
     """Whose `start` was called and `release` not yet, in the order of starting."""
+    _share = cached_property(lambda _: Share())
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Refuse tools that can't work when the class is made, not when it is played."""
@@ -350,10 +351,6 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
 
     def _read_boxes(self) -> None:
         self._boxed = tools_of_boxes(self, self._tools, self._boxes)
-
-    @cached_property
-    def _share(self) -> Share:
-        return Share()
 
     @cached_property
     def _sources(self) -> dict[str, TaskSource]:

@@ -37,7 +37,8 @@ def refused(call):
 
     def run(*words):
         code, out, err = call(*words)
-        assert (code, out) == (2, "")
+        assert code == 2
+        assert bool(out) == ("--json" in words)
         assert err.count("\n") == 1
         return err.rstrip("\n")
 
@@ -150,6 +151,17 @@ def test_the_exit_code_says_whose_fault_it_was(error, code, capsys):
 def test_a_message_that_quotes_lines_is_one_line(capsys):
     assert conclude(raises(UsageError("x: wrong.\n\n  Really. "))) == 2
     assert capsys.readouterr().err == "x: wrong. Really.\n"
+
+
+def test_what_quotes_a_terminals_commands_does_not_give_them(capsys):
+    conclude(raises(UsageError("x: \x1b[31mred\x07 é\u202e\ud800.")))
+    assert capsys.readouterr().err == "x: \\x1b[31mred\\x07 é\\u202e\\ud800.\n"
+
+
+@pytest.mark.parametrize("error", [UsageError("x: two\nlines"), RunError("x: \ud800")])
+def test_as_json_an_error_is_the_one_document(error, capsys):
+    conclude(raises(error), as_json=True)
+    assert json.loads(capsys.readouterr().out) == {"error": str(error)}
 
 
 def test_a_bug_passes_with_its_traceback_and_is_called_ours():

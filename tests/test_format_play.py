@@ -134,10 +134,10 @@ def test_several_calls_of_a_turn_are_answered_in_their_order(name):
 @pytest.mark.parametrize("given", ["short", "abcdefghi", "abcdefghi0", ""])
 @pytest.mark.parametrize("name", ["mistral_v3", "mistral_v11"])
 def test_no_id_that_a_policy_gives_a_call_ends_an_episode(name, given):
+    arguments = '{"a": 1, "b": 2}'
     turn = {
-        "mistral_v3": '[TOOL_CALLS][{"name": "add", "arguments": {"a": 1, "b": 2}, "id": "%s"}]'
-        % given,
-        "mistral_v11": f'[TOOL_CALLS]add[CALL_ID]{given}[ARGS]{{"a": 1, "b": 2}}',
+        "mistral_v3": f'[TOOL_CALLS][{{"name": "add", "arguments": {arguments}, "id": "{given}"}}]',
+        "mistral_v11": f"[TOOL_CALLS]add[CALL_ID]{given}[ARGS]{arguments}",
     }[name]
     t, _ = played(name, lambda r: [turn, "six"], Sums())
     assert (t.problem, t.stop) == ("", Stop.ANSWER)

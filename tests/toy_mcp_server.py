@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from typing import Annotated
 
 from mcp import MCPError
 from mcp.server.mcpserver import Image, MCPServer
@@ -17,7 +18,7 @@ from mcp_types import (
     TextResourceContents,
     ToolAnnotations,
 )
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 server = MCPServer("toy", instructions="Play.")
 counted = 0
@@ -40,6 +41,15 @@ def count() -> str:
 def echo(text: str) -> str:
     """Say it again."""
     return text
+
+
+@server.tool()
+def label(
+    name: Annotated[str, Field(pattern="^(a+)+$")],
+    marks: Annotated[list[int], Field(json_schema_extra={"uniqueItems": True})],
+) -> str:
+    """Label something."""
+    return f"{name} {marks}"
 
 
 @server.tool(name="math/add-points")

@@ -98,6 +98,7 @@ def protocol(data: bytes) -> None:
 
 def hermes(data: bytes) -> None:
     """Calls that the text holds, or problems in bounded words."""
+    calls("hermes", data)
     text = text_of(data)
     for reason in ("stop", "length"):
         turn = parse(text, reason)

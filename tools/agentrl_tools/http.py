@@ -70,6 +70,8 @@ class Http(Toolbox):
         """
         self._rules = Rules(tuple(map(_place, names(allow))), allow_private)
         self._methods = tuple(map(_method, names(methods)))
+        if mode == "record" and not cassette:
+            raise UsageError("http: mode record needs a file to record into. Give cassette.")
         if requests < 1 or mode not in ("replay", "record"):
             raise UsageError("http: requests is a number above 0, and mode is replay or record.")
         path = Path(cassette).resolve() if cassette else None
@@ -139,7 +141,8 @@ def _method(text: str) -> str:
 
 
 def _shown(url: str, answer: Answer) -> str:
-    head = f"{answer.status} {answer.kind or 'of no stated type'}"
+    kind = "".join(letter if letter.isprintable() else "?" for letter in answer.kind)
+    head = f"{answer.status} {kind or 'of no stated type'}"
     if answer.url != url:
         head += f"\nfrom {answer.url[:500]}"
     return f"{head}\n\n{_text(answer)}" if answer.body else head
@@ -151,10 +154,12 @@ def _text(answer: Answer) -> str:
         return f"[{len(answer.body)} bytes that are no text are not shown]"
     named = _CHARSET.search(kind)
     charset = named[1] if named and _KNOWN.fullmatch(named[1]) else "utf-8"
+    beginning = answer.body[: 4 * MAX_TEXT + 8]  # no character has more than four bytes
     try:
-        text = answer.body.decode(charset, "replace")
+        text = beginning.decode(charset, "replace")
     except (LookupError, UnicodeError):
-        text = answer.body.decode("utf-8", "replace")
+        text = beginning.decode("utf-8", "replace")
     if len(text) <= MAX_TEXT:
         return text
-    return f"{text[:MAX_TEXT]}\n[only the first {MAX_TEXT} of {len(text)} characters]"
+    size = len(answer.body)
+    return f"{text[:MAX_TEXT]}\n[only the first {MAX_TEXT} characters of {size} bytes]"
