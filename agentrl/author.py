@@ -1,4 +1,4 @@
-"""Running what an author wrote: sync or async, with a time limit, never on the loop's time.
+"""Running what an author wrote: sync or async, with a time limit, off the loop's time.
 
 In    a function of an environment or a tool
 Out   what it returns; anything it raises as an Exception; TooSlow where its time is up
@@ -13,7 +13,8 @@ import inspect
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from agentrl.errors import AgentRLError
 from agentrl.prints import bounded
@@ -21,6 +22,9 @@ from agentrl.workers import Settled, Share, workers
 
 GRACE = 1.0
 """Seconds that a cancelled coroutine has for tidying up."""
+_AT_ONCE = "__agentrl_at_once__"
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class TooSlow(AgentRLError):
@@ -28,7 +32,7 @@ class TooSlow(AgentRLError):
 
 
 async def run_author(fn: Callable[..., Any], *args: Any, seconds: float | None = None) -> Any:
-    """Run an author's function: awaited if it is async, else in a thread.
+    """Run an author's function: awaited if it is async, else in a thread, or here if `at_once`.
 
     Args:
         fn: The function; what a sync one returns is awaited where it can be.
@@ -41,15 +45,49 @@ async def run_author(fn: Callable[..., Any], *args: Any, seconds: float | None =
         EnvironmentFault: Too many threads were left behind, or none can be started.
     """
     with bounded():
+        if is_at_once(fn, *args):
+            return fn(*args)
         if inspect.iscoroutinefunction(fn):
             return await _in_task(fn(*args), seconds)
         return await _in_task(in_thread(fn, *args), seconds)
 
 
+def at_once(when: Callable[..., bool]) -> Callable[[F], F]:
+    """Mark a sync method that blocks nobody for some arguments: for these it needs no thread.
+
+    Args:
+        when: Takes what the method takes, without its `self`, and says whether it is done with
+            that in no time to speak of. It says so in no time itself, whatever it is given.
+    """
+
+    def mark(fn: F) -> F:
+        setattr(fn, _AT_ONCE, when)
+        return fn
+
+    return mark
+
+
+def is_at_once(fn: Callable[..., Any], *args: Any, **named: Any) -> bool:
+    """Whether a bound method is done with these arguments in no time."""
+    return bool(is_marked(fn) and getattr(_function(fn), _AT_ONCE)(*args, **named))
+
+
+def is_marked(fn: Callable[..., Any]) -> bool:
+    """Whether a bound method is `at_once` for some arguments."""
+    return hasattr(_function(fn), _AT_ONCE)
+
+
+def _function(fn: Callable[..., Any]) -> Callable[..., Any]:
+    return fn.func if isinstance(fn, partial) else fn
+
+
 def inherited(method: Callable[..., Any], *bases: type) -> bool:
     """Whether a method is still that of a base, which does nothing: no thread need be asked to."""
     own = getattr(method, "__func__", None)
-    return own is not None and own in [vars(base).get(own.__name__) for base in bases]
+    if own is None:
+        return False
+    name = own.__name__
+    return any(vars(base).get(name) is own for base in bases)
 
 
 async def in_thread(fn: Callable[..., Any], *args: Any, share: Share | None = None) -> Any:

@@ -12,15 +12,16 @@ import inspect
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from agentrl.author import TooSlow, in_thread, run_author
+from agentrl.author import TooSlow, in_thread, is_at_once, is_marked, run_author
 from agentrl.errors import BadArguments, EnvironmentFault, ToolError, blame, suggestion
 from agentrl.message import OutcomeStatus, ToolCall, ToolOutcome
+from agentrl.prints import bounded
 from agentrl.tooling import ToolResult, ToolSpec
 from agentrl.workers import Share
 
@@ -76,10 +77,15 @@ async def run_calls(
         if ended:
             outcomes += [_complain(call.name or "tool_call", "error", NOT_RUN) for call in batch]
             continue
-        results = await asyncio.gather(
-            *(_run(tools, call, room) for call in batch),
-            return_exceptions=True,
-        )
+        if len(batch) == 1:
+            # The same, without a task of its own.
+            results: Sequence[tuple[ToolOutcome, bool] | BaseException] = [
+                await _run(tools, batch[0], room)
+            ]
+        else:
+            results = await asyncio.gather(
+                *(_run(tools, call, room) for call in batch), return_exceptions=True
+            )
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -148,8 +154,7 @@ async def _timed(spec: ToolSpec, call: ToolCall, room: _Room) -> tuple[ToolOutco
     try:
         with blame(_Failed, f"{spec.name} failed"):
             size = _size_checked(spec, call, room.max_arguments)
-            work = partial(_worked, spec, call, room, quick=spec.quick and size <= QUICK)
-            result: ToolResult = await run_author(work, seconds=spec.timeout)
+            result = await _called(spec, call, room, quick=spec.quick and size <= QUICK)
     except (TooSlow, ToolError) as error:
         return _complain(name, *_told(spec, error, room.max_chars), clock() - begun), False
     status: OutcomeStatus = "error" if result.is_error else "ok"
@@ -157,6 +162,17 @@ async def _timed(spec: ToolSpec, call: ToolCall, room: _Room) -> tuple[ToolOutco
         name, result.content, status, float(result.reward), clock() - begun, result.metrics
     )
     return outcome, result.terminate
+
+
+async def _called(spec: ToolSpec, call: ToolCall, room: _Room, *, quick: bool) -> ToolResult:
+    if quick and is_marked(spec.fn):
+        arguments = _arguments(spec, call)
+        if is_at_once(spec.fn, **arguments):
+            with bounded():
+                return _checked(spec, spec.fn(**arguments), room.max_chars)
+    work = partial(_worked, spec, call, room, quick=quick)
+    result: ToolResult = await run_author(work, seconds=spec.timeout)
+    return result
 
 
 async def _worked(spec: ToolSpec, call: ToolCall, room: _Room, *, quick: bool) -> ToolResult:
@@ -212,9 +228,9 @@ def _checked(spec: ToolSpec, value: Any, max_chars: int) -> ToolResult:
                 f"tool {spec.name}: its {name} is {str(number)[:80]}. "
                 "Rewards and metrics are finite numbers."
             )
-    return replace(
-        result,
-        content=clip(_as_text(result.content), max_chars),
+    return ToolResult(
+        clip(_as_text(result.content), max_chars),
+        reward=result.reward,
         terminate=bool(result.terminate),
         metrics={name: float(number) for name, number in metrics.items()},
         is_error=bool(result.is_error),

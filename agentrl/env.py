@@ -16,16 +16,15 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-import gymnasium
-
 from agentrl.author import inherited, run_author
 from agentrl.blocking import PrivateLoop, refuse_running_loop
 from agentrl.calling import MAX_ARGUMENTS, run_calls
 from agentrl.errors import AgentRLError, EnvironmentFault, UsageError, blame
 from agentrl.formats.hermes import parse
-from agentrl.message import AssistantTurn, Message, Turn
+from agentrl.message import AssistantTurn, Message, ToolOutcome, Turn, copied
 from agentrl.opening import asked_for, opening_of
 from agentrl.scoring import EpisodeEnd, score
+from agentrl.seeding import SeededLate
 from agentrl.spaces import ActionSpace, MessagesSpace
 from agentrl.task import Task, TaskSource
 from agentrl.toolbox import Toolbox, taken, tools_of_boxes
@@ -36,7 +35,7 @@ from agentrl.workers import Share
 StepResult = tuple[list[Message], float, bool, bool, dict[str, Any]]
 
 
-class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
+class ToolEnv(SeededLate[list[Message], str | AssistantTurn]):
     """Base of environments. Subclasses write `tasks`, tools, `reward`, and what else they need.
 
     Options of an environment are keyword arguments of its `__init__`. What a subclass writes may
@@ -167,7 +166,7 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         Options: `task` is the Task to play; without one it is drawn from `split`.
         """
         await self.arelease()
-        super().reset(seed=seed)
+        self._reseed(seed)
         self._task, self._opening, self._turns, self._end = None, (), (), None
         task, split = asked_for(options or {})
         if task is None:
@@ -187,7 +186,7 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
             raise EnvironmentFault(str(error)) from error
         self._task = task
         self._opening = tuple(opening_of(self.system_prompt, task, extra))
-        return copy.deepcopy(list(self.opening)), {"task_id": task.id, "split": split}
+        return copied(self.opening), {"task_id": task.id, "split": split}
 
     async def astep(
         self, action: str | AssistantTurn, *, branches: Sequence[Branch] = ()
@@ -283,7 +282,7 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
             parallel=self.parallel_tools,
             share=self._share,
         )
-        self._amend(outcomes=tuple(replace(o, content=self.clip(o.content)) for o in outcomes))
+        self._amend(outcomes=tuple(self._clipped(outcome) for outcome in outcomes))
         if terminate:
             return Stop.TOOL_END
         if sum(1 for _ in takewhile(_malformed, reversed(self.turns))) > self.max_parse_errors:
@@ -299,6 +298,10 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
             return Stop.ANSWER
         self._amend(reply=reply)
         return self._turns_left()
+
+    def _clipped(self, outcome: ToolOutcome) -> ToolOutcome:
+        content = self.clip(outcome.content)
+        return outcome if content is outcome.content else replace(outcome, content=content)
 
     def _amend(self, **changes: Any) -> None:
         self._turns = (*self.turns[:-1], replace(self.turns[-1], **changes))

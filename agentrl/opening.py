@@ -7,12 +7,11 @@ Not   the drawing: that takes the environment's own generator
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
 from agentrl.errors import UsageError, suggestion
-from agentrl.message import Message
+from agentrl.message import Message, copied
 from agentrl.task import Task
 
 OPTIONS = ("task", "split")
@@ -39,7 +38,7 @@ def asked_for(options: Mapping[str, Any]) -> tuple[Task | None, str]:
 
 def opening_of(system_prompt: str, task: Task, extra: str | None = None) -> list[Message]:
     """The task's messages, with neighbours of one role joined: templates insist on turns."""
-    messages = copy.deepcopy(task.opening())
+    messages = copied(task.opening())
     if system_prompt:
         first = messages[0] if messages and messages[0]["role"] == "system" else None
         if first is not None:

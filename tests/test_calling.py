@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import math
+import sys
 import threading
 from contextlib import redirect_stdout
 from contextvars import ContextVar
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, field_validator
 
+from agentrl.author import at_once
 from agentrl.calling import MAX_COMPLAINT, MAX_JSON, NOT_RUN, run_calls
 from agentrl.env import ToolEnv
 from agentrl.errors import EnvironmentFault
@@ -652,3 +654,39 @@ def test_a_tool_that_prints_a_hundred_megabytes_disturbs_nobody(name):
         print("and afterwards")  # noqa: T201
     assert outcome.content == "done"
     assert stream.getvalue() == "x" * MOST + NOTICE + "and afterwards\n"
+
+
+class Doubler:
+    """One tool that is quick with small numbers."""
+
+    @tool
+    @at_once(lambda number: number < 100)
+    def double(self, number: int) -> str:
+        """Double a number."""
+        sys.stdout.write("x" * 2 * MOST)
+        if number < 0:
+            raise ValueError("below 0")
+        return f"{2 * number} {threading.current_thread() is threading.main_thread()}"
+
+
+def test_a_call_that_is_done_at_once_needs_no_thread_and_is_treated_as_any_other():
+    numbers = [4, "5", 400, -1, "six", True]
+    stream = io.StringIO()
+    with redirect_stdout(BoundedStream(stream)):
+        outcomes, _ = run(Doubler(), *(call("double", number=n) for n in numbers))
+    assert [o.content for o in outcomes[:3]] == ["8 True", "10 True", "800 False"]
+    assert outcomes[3].content == "double failed: ValueError: below 0"
+    assert [o.status for o in outcomes[3:]] == ["error", "bad_arguments", "bad_arguments"]
+    assert stream.getvalue() == ("x" * MOST + NOTICE) * 4
+
+
+@pytest.mark.parametrize("beside", [0, 1])
+def test_a_fault_comes_out_of_a_call_alone_as_of_one_among_others(beside):
+    class Broken:
+        @tool
+        async def broken(self) -> str:
+            """Break."""
+            raise EnvironmentFault("no disk")
+
+    with pytest.raises(EnvironmentFault, match="no disk"):
+        run(Broken(), *[call("broken")] * (1 + beside))

@@ -24,7 +24,7 @@ import numpy as np
 from agentrl import registry
 from agentrl.adapters.making import SIZES, named, refuse_unknown
 from agentrl.adapters.scores import refusal, score_apart
-from agentrl.author import run_author
+from agentrl.author import at_once
 from agentrl.env import ToolEnv
 from agentrl.errors import EnvironmentFault, ToolError, UsageError, blame, suggestion
 from agentrl.optional import need
@@ -34,6 +34,8 @@ from agentrl.trajectory import Trajectory
 
 POOLS = (200_000, 20_000, 2_000, 500)
 """Entries that a data set is asked to hold; some have a limit, and some make a list of them."""
+_SHORT = 10_000
+"""Characters of what is looked through for an answer without a thread."""
 _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 _OURS = ("calculator", "partial", "seed")
 _EXAMPLES = ("example_answer", "possible_answer")
@@ -82,15 +84,14 @@ class ReasoningGym(ToolEnv):
         """The calculator, where it was asked for."""
         return (registry.TOOLBOXES.make("calculator", {}),) if self._calculator else ()
 
-    async def reward(self, task: Task, trajectory: Trajectory) -> dict[str, float]:
+    @at_once(lambda task, trajectory: _is_plain(task, trajectory.answer))
+    def reward(self, task: Task, trajectory: Trajectory) -> dict[str, float]:
         """1 for a full score; below it `partial` times the score."""
-        found = _ANSWER.findall(trajectory.answer)
-        answer = found[-1].strip() if found else ""
-        # Only what has to be graded goes to a thread.
+        answer = _answer(trajectory.answer)
         if not answer or answer == task.answer:
             score = float(bool(answer))
         else:
-            score = await run_author(self.score, task, answer)
+            score = self.score(task, answer)
         parts = {"correct": float(score >= 1)}
         if self.partial:
             parts["partial"] = 0.0 if score >= 1 else self.partial * max(0.0, score)
@@ -149,6 +150,16 @@ class ReasoningGym(ToolEnv):
     def _fields(cls) -> set[str]:
         factory = need("reasoning_gym.factory", "reasoning-gym", "--env reasoning_gym")
         return {field.name for field in dataclasses.fields(factory.DATASETS[cls.dataset][1])}
+
+
+def _answer(text: str) -> str:
+    found = _ANSWER.findall(text)
+    return found[-1].strip() if found else ""
+
+
+def _is_plain(task: Task, text: str) -> bool:
+    """Whether nothing needs grading: there is no answer, or it is the gold answer's text."""
+    return len(text) <= _SHORT and _answer(text) in ("", task.answer)
 
 
 class _Unreadable(ToolError):

@@ -49,6 +49,8 @@ def read_turn(
     text: str, finish_reason: FinishReason, marks: Marks, read: ReadCall
 ) -> AssistantTurn:
     """Split a turn into words, reasoning and calls; in time linear in the text."""
+    if not marks.pattern.search(text):
+        return AssistantTurn(text.strip(), (), "", finish_reason)
     parts = _Parts(text)
     while mark := marks.pattern.search(text, parts.at):
         if mark[0] == marks.think:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from agentrl.exact import parse_number
 from agentrl.graders.compare import MAX_MATCHED, Outcome, Pair, compare, many_unordered
-from agentrl.graders.extract import bare
+from agentrl.graders.extract import bare, final_answer
 from agentrl.graders.form import Form, Kind
 from agentrl.graders.points import same_at_points
 from agentrl.graders.structure import read
@@ -26,6 +26,8 @@ from agentrl.graders.verdict import Policy, Verdict
 _POLICY = Policy()
 MAX_ASKED = MAX_MATCHED**2
 """Pairs of one comparison that algebra is asked about."""
+SHORT = 2000
+"""Characters of a text whose answer is found in no time."""
 _UNORDERED = (Kind.LIST, Kind.SET, Kind.UNION)
 
 Said = tuple[Outcome, int, str]
@@ -57,6 +59,17 @@ def math_equal(
     said = _plain(bare(texts[0]), bare(texts[1]), policy)
     correct, tier, reason = said or _read(*texts, policy, timeout, runner)
     return Verdict(correct, reason, time.perf_counter() - begin, tier)
+
+
+def is_number(gold: object, text: str) -> bool:
+    """Whether a text, in which an answer stands, is graded in no time: it is short and a number.
+
+    A text without an answer is so as well. Where the gold is no number, none is.
+    """
+    if len(text) > SHORT or parse_number(str(gold)) is None:
+        return False
+    answer = final_answer(text)
+    return answer is None or parse_number(answer) is not None
 
 
 def check_gold(gold: object, *, timeout: float = 2.0, runner: Runner | None = None) -> str | None:

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from agentrl.author import at_once
 from agentrl.env import ToolEnv
 from agentrl.errors import UsageError, suggestion
 from agentrl.exact import parse_number
-from agentrl.graders import final_answer, math_equal, reward_of
+from agentrl.graders import final_answer, is_number, math_equal, reward_of
 from agentrl.task import ListTasks, ProceduralTasks, Task, TaskSource
 from agentrl.toolbox import Toolbox
 from agentrl.trajectory import Trajectory
@@ -100,6 +101,7 @@ class Gsm(ToolEnv):
         """A calculator."""
         return (Calculator(),)
 
+    @at_once(lambda task, trajectory: is_number(task.answer, trajectory.answer))
     def reward(self, task: Task, trajectory: Trajectory) -> dict[str, float] | None:
         """1 where the last turn gives the gold answer."""
         answer = final_answer(trajectory.answer)

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from functools import partial
 
+from agentrl.author import at_once
 from agentrl.env import ToolEnv
 from agentrl.errors import UsageError, suggestion
 from agentrl.exact import parse_number
-from agentrl.graders import final_answer, math_equal
+from agentrl.graders import final_answer, is_number, math_equal
 from agentrl.task import ProceduralTasks, Task, TaskSource
 from agentrl.tooling import tool
 from agentrl.trajectory import Stop, Trajectory
 from agentrl_environments._math_tasks import LEVELS, math_task
-from agentrl_tools.calculator import evaluate
+from agentrl_tools.calculator import evaluate, is_short
 
 SIZES = {"train": 100_000, "test": 2_000}
 
@@ -47,10 +48,12 @@ class ToolMath(ToolEnv):
         return ProceduralTasks(make, SIZES[split], 0, split=split)
 
     @tool(timeout=2.0)
+    @at_once(is_short)
     def calculator(self, expression: str) -> str:
         """Evaluate arithmetic exactly."""
         return evaluate(expression)
 
+    @at_once(lambda task, trajectory: is_number(task.answer, trajectory.answer))
     def reward(self, task: Task, trajectory: Trajectory) -> dict[str, float]:
         """1 where the last turn gives the exact number, written out.
 
