@@ -9,6 +9,7 @@ import json
 import re
 import shlex
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ import agentrl
 from agentrl import curriculum
 from agentrl.calling import MAX_ARGUMENTS
 from agentrl.cli.entry import main
+from agentrl.config import TrainConfig
 from agentrl.env import ToolEnv
+from agentrl.mixture import mixture_of
 from agentrl.tooling import TIMEOUT
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -114,6 +117,13 @@ def test_the_policy_that_it_trains_gets_better(here, capfd):
     capfd.readouterr()
     heldout = json.loads((here / "runs/tape/run.json").read_text())["heldout"]
     assert heldout["after"]["low"] > heldout["before"]["high"]
+
+
+def test_the_mixture_among_the_configs_is_one():
+    pytest.importorskip("bm25s", reason="search_qa is one of its parts")
+    with (DOCS.parent / "configs/mixture.toml").open("rb") as file:
+        config = TrainConfig.model_validate(tomllib.load(file))
+    assert [part.weight for part in mixture_of(config.env.name, {}).parts] == [2, 1, 1]
 
 
 def test_its_figures_are_those_of_the_code():
