@@ -67,6 +67,8 @@ def call(capfd, monkeypatch):
 def refused(call):
     def run(*words):
         code, out, err = call(*words)
+        if "--json" in words:
+            out, err = "", json.loads(out)["error"] + "\n"
         assert (code, out, err.count("\n")) == (2, "", 1)
         return err.rstrip("\n")
 
