@@ -86,8 +86,7 @@ def inherited(method: Callable[..., Any], *bases: type) -> bool:
     own = getattr(method, "__func__", None)
     if own is None:
         return False
-    name = own.__name__
-    return any(vars(base).get(name) is own for base in bases)
+    return any(vars(base).get(own.__name__) is own for base in bases)
 
 
 async def in_thread(fn: Callable[..., Any], *args: Any, share: Share | None = None) -> Any:

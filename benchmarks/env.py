@@ -35,8 +35,8 @@ ROOT = Path(__file__).parents[1]
 PEERS = {
     "tool_math": ("gem_math", "verifiers_math"),
     "code_math": ("gem_code",),
-    "gsm": ("gem_gsm",),
-    "reasoning_gym/gsm_symbolic": ("gem_gsm",),
+    "gsm": ("gem_gsm", "gem_gsm_ready"),
+    "reasoning_gym/gsm_symbolic": ("gem_gsm", "gem_gsm_ready"),
 }
 """Arms of env_peers.py beside which an environment stands."""
 ADAPTED = ("reasoning_gym/gsm_symbolic",)

@@ -13,6 +13,7 @@ Here its tools are called and its rewards asked without these: it can only be sl
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import sys
@@ -67,10 +68,21 @@ def gem_code() -> Episode:
 
 
 def gem_gsm() -> Episode:
-    """reasoning-gym's gsm_symbolic."""
+    """reasoning-gym's gsm_symbolic; a reset makes its problem, as it does by default."""
+    return _gsm(ready_made=False)
+
+
+def gem_gsm_ready() -> Episode:
+    """The same with problems that were made before, as ours are in env.py."""
+    return _gsm(ready_made=True)
+
+
+def _gsm(*, ready_made: bool) -> Episode:
     import gem
 
     env = gem.make("rg:gsm_symbolic", seed=1)
+    if ready_made:
+        env.ds_iter = itertools.cycle([env.ds[i] for i in range(len(PROBLEMS))])
 
     def episode() -> int:
         env.reset()
@@ -146,7 +158,7 @@ def verifiers_math() -> Episode:
     return episode
 
 
-ARMS = {arm.__name__: arm for arm in (gem_math, gem_code, gem_gsm, verifiers_math)}
+ARMS = {arm.__name__: arm for arm in (gem_math, gem_code, gem_gsm, gem_gsm_ready, verifiers_math)}
 
 
 def _math_env() -> Any:

@@ -1,5 +1,5 @@
-import copy
 import asyncio
+import copy
 import json
 import math
 import subprocess
