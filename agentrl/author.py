@@ -69,7 +69,8 @@ def at_once(when: Callable[..., bool]) -> Callable[[F], F]:
 
 def is_at_once(fn: Callable[..., Any], *args: Any, **named: Any) -> bool:
     """Whether a bound method is done with these arguments in no time."""
-    return bool(is_marked(fn) and getattr(_function(fn), _AT_ONCE)(*args, **named))
+    when = getattr(_function(fn), _AT_ONCE, None)
+    return when is not None and bool(when(*args, **named))
 
 
 def is_marked(fn: Callable[..., Any]) -> bool:
@@ -84,9 +85,7 @@ def _function(fn: Callable[..., Any]) -> Callable[..., Any]:
 def inherited(method: Callable[..., Any], *bases: type) -> bool:
     """Whether a method is still that of a base, which does nothing: no thread need be asked to."""
     own = getattr(method, "__func__", None)
-    if own is None:
-        return False
-    return any(vars(base).get(own.__name__) is own for base in bases)
+    return own is not None and own in [vars(base).get(own.__name__) for base in bases]
 
 
 async def in_thread(fn: Callable[..., Any], *args: Any, share: Share | None = None) -> Any:

@@ -320,10 +320,11 @@ class ToolEnv(SeededLate[list[Message], str | AssistantTurn]):
     def _result(self) -> StepResult:
         last = self.turns[-1]
         reward = sum((outcome.reward for outcome in last.outcomes), 0.0)
-        info: dict[str, Any] = {"stop": None, "reward_parts": {}}
         if self.end is None:
-            return last.messages()[1:], reward, False, False, info
-        info |= {"stop": str(self.end.stop), "reward_parts": dict(self.end.parts or {})}
+            going: dict[str, Any] = {"stop": None, "reward_parts": {}}
+            return last.messages()[1:], reward, False, False, going
+        info: dict[str, Any] = {"stop": str(self.end.stop)}
+        info["reward_parts"] = dict(self.end.parts or {})
         if self.end.correct is not None:
             info["correct"] = self.end.correct
         if self.end.problem:
