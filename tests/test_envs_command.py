@@ -144,7 +144,7 @@ def test_show_gives_the_text_that_a_policy_reads(call):
     code, out, _ = call("show", "tool_math", "--env.difficulty", "easy", "--json")
     assert code == 0
     shown = json.loads(out)
-    assert shown["options"] == {"difficulty": "mixed"}
+    assert shown["options"] == {"difficulty": "mixed", "calls": 0}
     assert shown["limits"]["max_turns"] == 6
     assert shown["tools"][0]["function"]["name"] == "calculator"
     assert shown["tools"][0]["timeout"] == 2.0
