@@ -135,18 +135,13 @@ def verifiers_math() -> Episode:
         result = await server.call_tool("calculator", arguments)
         said = result.content[0].text
         call = vf.ToolCall(id="c", name="calculator", arguments=json.dumps(arguments))
-        messages = [
+        trace = _traced(
+            task,
             vf.UserMessage(content=task.data.prompt),
             vf.AssistantMessage(content="", tool_calls=[call]),
             vf.ToolMessage(tool_call_id="c", content=said),
             vf.AssistantMessage(content=said),
-        ]
-        about = vf.TraceTask(type="Problem", data=task.data, key=task.key, hash=task.hash)
-        trace = vf.Trace(task=about, agent=vf.AgentInfo(config=vf.AgentConfig()))
-        for i, message in enumerate(messages):
-            sampled = message.role == "assistant"
-            node = vf.MessageNode(parent=i - 1 if i else None, message=message, sampled=sampled)
-            trace.nodes.append(node)
+        )
         await task.score(trace, None)
         if trace.rewards["exact"].value != 1.0:
             raise RuntimeError(f"{said} is not right")
@@ -156,6 +151,19 @@ def verifiers_math() -> Episode:
         return 2
 
     return episode
+
+
+def _traced(task: Any, *messages: Any) -> Any:
+    """What verifiers keeps of an episode in which these messages passed."""
+    import verifiers.v1 as vf
+
+    about = vf.TraceTask(type="Problem", data=task.data, key=task.key, hash=task.hash)
+    trace = vf.Trace(task=about, agent=vf.AgentInfo(config=vf.AgentConfig()))
+    for i, message in enumerate(messages):
+        sampled = message.role == "assistant"
+        node = vf.MessageNode(parent=i - 1 if i else None, message=message, sampled=sampled)
+        trace.nodes.append(node)
+    return trace
 
 
 ARMS = {arm.__name__: arm for arm in (gem_math, gem_code, gem_gsm, gem_gsm_ready, verifiers_math)}

@@ -1,4 +1,4 @@
-"""`--env.KEY VALUE` → options of an environment.
+"""`--env.KEY VALUE` → options of an environment, or of a toolbox.
 
 In    flags that look like settings, with their text
 Out   keyword arguments
@@ -31,19 +31,29 @@ def split_options(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     return options_of(flags), rest
 
 
-def options_of(flags: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def options_of(
+    flags: Sequence[tuple[str, str]],
+    prefixes: Sequence[str] = (PREFIX,),
+    instead: str = f"Write {PREFIX}KEY VALUE.",
+) -> dict[str, Any]:
     """Keyword arguments that the flags give.
 
+    Args:
+        flags: Each with its text.
+        prefixes: What a flag may begin with.
+        instead: What is said of a flag that does not.
+
     Raises:
-        UsageError: a flag is no option of an environment.
+        UsageError: a flag is no option here.
     """
     from agentrl.settings import scalar
 
     found: dict[str, Any] = {}
     for flag, text in flags:
-        name = flag.removeprefix(PREFIX).replace("-", "_")
-        if not flag.startswith(PREFIX) or not name.isidentifier():
-            raise UsageError(f"{flag}: not an option here. Write {PREFIX}KEY VALUE.")
+        prefix = next((p for p in prefixes if flag.startswith(p)), "")
+        name = flag.removeprefix(prefix).replace("-", "_")
+        if not prefix or not name.isidentifier():
+            raise UsageError(f"{flag}: not an option here. {instead}")
         found[name] = scalar(text, f"{flag} {text}")
     return found
 

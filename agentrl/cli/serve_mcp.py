@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentrl.cli.entry import DONE
+from agentrl.cli.options import options_of
 from agentrl.cli.parser import Parser, split_settings
 from agentrl.errors import UsageError, blame
 
@@ -33,7 +34,7 @@ def run(words: Sequence[str]) -> int:
     args = _parser().read(rest)
     from agentrl.optional import need
 
-    options = _options(flags)
+    options = options_of(flags, PREFIXES, "Write --tool.NAME or --env.NAME VALUE.")
     need("mcp", "mcp", "agentrl mcp")
     env, task = _found(args.target, options, args.split, args.index)
     from agentrl.mcp.serve import serve
@@ -50,19 +51,6 @@ def _parser() -> Parser:
     parser.add_argument("--tool.OPTION", dest="option", metavar="VALUE", help="of the toolbox")
     parser.add_argument("--env.OPTION", dest="option", metavar="VALUE", help="of the environment")
     return parser
-
-
-def _options(flags: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    from agentrl.settings import scalar
-
-    found: dict[str, Any] = {}
-    for flag, text in flags:
-        prefix = next((p for p in PREFIXES if flag.startswith(p)), "")
-        name = flag.removeprefix(prefix).replace("-", "_")
-        if not prefix or not name.isidentifier():
-            raise UsageError(f"{flag}: not an option here. Write --tool.NAME or --env.NAME VALUE.")
-        found[name] = scalar(text, f"{flag} {text}")
-    return found
 
 
 def _found(

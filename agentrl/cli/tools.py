@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentrl.cli.entry import DONE, FAILED, WRONG
+from agentrl.cli.options import options_of
 from agentrl.cli.output import Output, output, visible
 from agentrl.cli.parser import Parser, split_settings
 from agentrl.errors import EnvironmentFault, UsageError, blame, suggestion
@@ -47,7 +48,7 @@ def run(words: Sequence[str]) -> int:
             f"agentrl tools {args.action}: which? Name a tool; `agentrl tools list` lists all."
         )
     _refuse_unused(args)
-    options = _options(flags)
+    options = options_of(flags, (PREFIX,), f"A toolbox's are {PREFIX}NAME VALUE.")
     with output(args.json) as out:
         if args.action == "list":
             return _list(out)
@@ -78,18 +79,6 @@ def _refuse_unused(args: argparse.Namespace) -> None:
             f"{unused[args.action][0]}: `agentrl tools {args.action}` takes no such argument. "
             "Leave it out."
         )
-
-
-def _options(flags: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    from agentrl.settings import scalar
-
-    found: dict[str, Any] = {}
-    for flag, text in flags:
-        name = flag.removeprefix(PREFIX).replace("-", "_")
-        if not flag.startswith(PREFIX) or not name.isidentifier():
-            raise UsageError(f"{flag}: not an option here. A toolbox's are {PREFIX}NAME VALUE.")
-        found[name] = scalar(text, f"{flag} {text}")
-    return found
 
 
 def split(text: str) -> tuple[str, str]:
