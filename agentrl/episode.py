@@ -104,7 +104,10 @@ class _Tape:
         if not self.sampled:
             self.version = completion.version
         self.sampled += len(completion.ids)
-        self.add(Span("sampled", completion.ids, completion.logprobs))
+        ids, logprobs = completion.ids, completion.logprobs
+        for version, start, end in completion.pieces():
+            known = None if logprobs is None else logprobs[start:end]
+            self.add(Span("sampled", ids[start:end], known, version))
 
 
 def seed_from(*entropy: int) -> int:

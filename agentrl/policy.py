@@ -7,7 +7,7 @@ Not   chat: messages become tokens in render.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -51,6 +51,16 @@ class Completion:
     finish_reason: FinishReason
     """`stop` where the last id is one of the stop tokens, else `length`."""
     version: int
+    """Of the weights that the first token came from."""
+    changes: tuple[tuple[int, int], ...] = ()
+    """(index, version), in order: from that token on they were other weights."""
+
+    def pieces(self) -> Iterator[tuple[int, int, int]]:
+        """(version, start, end) of each stretch of tokens from the same weights."""
+        starts = ((0, self.version), *self.changes)
+        ends = (*(start for start, _ in self.changes), len(self.ids))
+        for (start, version), end in zip(starts, ends, strict=True):
+            yield version, start, end
 
 
 class WeightSource(Protocol):
@@ -75,6 +85,8 @@ class Engine(Protocol):
     """True: it answers when every live episode has asked (deterministic batches)."""
     max_live: int
     """How many episodes are played at once."""
+    inflight: bool
+    """True: `load` may come between two tokens of a turn, and the completion says where."""
 
     def episodes(self, sessions: Sequence[tuple[int, int]]) -> AbstractContextManager[None]:
         """Declare the episodes that will be played together."""
@@ -90,6 +102,18 @@ class Engine(Protocol):
 
     async def load(self, source: WeightSource, version: int) -> None:
         """Take new weights and prove it; raises WeightSyncError."""
+        ...
+
+    async def sleep(self) -> None:
+        """Give memory back while the learner needs it; nothing is asked meanwhile."""
+        ...
+
+    async def wake(self) -> None:
+        """Take the memory again; weights come with the next `load`."""
+        ...
+
+    def counters(self) -> Mapping[str, float]:
+        """What was counted since it started, by the last part of a metric's name."""
         ...
 
     async def close(self) -> None:

@@ -61,6 +61,8 @@ class Span:
     ids: tuple[int, ...]
     logprobs: tuple[float, ...] | None = None
     """One per id where the policy sampled them; None elsewhere or where the engine gave none."""
+    version: int = 0
+    """Of the weights that sampled them."""
 
     def __post_init__(self) -> None:
         """Refuse lengths that differ and log-probs of tokens nobody sampled."""
@@ -159,6 +161,12 @@ class Trajectory:
     def num_trained_tokens(self) -> int:
         """Sampled tokens."""
         return sum(sum(branch.loss_mask) for branch in self.branches)
+
+    @property
+    def oldest(self) -> int:
+        """Version of the oldest weights that any of its tokens came from."""
+        spans = (span for branch in self.branches for span in branch.spans)
+        return min((s.version for s in spans if s.kind == "sampled"), default=self.version)
 
     @property
     def input_ids(self) -> list[int]:

@@ -72,3 +72,8 @@ def test_requests_and_ends_are_recorded_in_order_and_versions_taken() -> None:
 def test_a_script_without_words_for_a_turn_is_an_error_that_names_it(script) -> None:
     with pytest.raises(EngineError, match=r"episode \(0, 0\), turn 0"):
         say(ScriptedEngine(Letters(), script), request())
+
+
+def test_a_completion_says_which_tokens_came_from_which_weights():
+    done = Completion((7, 8, 9), (-1.0,) * 3, "length", 4, ((1, 5),))
+    assert list(done.pieces()) == [(4, 0, 1), (5, 1, 3)]

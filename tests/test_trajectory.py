@@ -97,3 +97,9 @@ def test_a_trajectory_counts_the_tokens_of_all_its_branches():
     assert (t.num_tokens, t.num_trained_tokens) == (8, 3)
     assert t.input_ids == [1, 2, 3, 1, 2, 3, 4, 5]
     assert t.loss_mask == [0, 0, 1, 0, 0, 0, 1, 1]
+
+
+def test_the_oldest_weights_of_a_trajectory_are_those_of_its_oldest_tokens():
+    spans = Span("prompt", (1,)), Span("sampled", (2,), (-1.0,), 4), Span("sampled", (3,), None, 3)
+    t = Trajectory(Task("q"), 0, 0, (), (), Stop.ANSWER, (Branch().plus(*spans),), version=4)
+    assert t.oldest == 3

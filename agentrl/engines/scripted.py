@@ -34,6 +34,7 @@ class ScriptedEngine:
 
     name = "scripted"
     wave = False
+    inflight = False
 
     def __init__(
         self,
@@ -87,6 +88,16 @@ class ScriptedEngine:
     async def load(self, source: WeightSource, version: int) -> None:
         """Take the version; a script has no weights."""
         self.version = version
+
+    async def sleep(self) -> None:
+        """A script takes no memory."""
+
+    async def wake(self) -> None:
+        """Nothing was given back."""
+
+    def counters(self) -> Mapping[str, float]:
+        """How often it was asked."""
+        return {"requests": len(self.requests)}
 
     async def close(self) -> None:
         """Nothing is held."""

@@ -11,7 +11,7 @@ batch in the order (turn, task, member). Who asked first cannot change a bit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
@@ -42,6 +42,7 @@ class TransformersEngine:
 
     name = "transformers"
     wave = True
+    inflight = False
 
     def __init__(
         self,
@@ -110,6 +111,16 @@ class TransformersEngine:
         """
         await self._work(self._compare, source.fingerprint, WeightSyncError, "the new weights", 1)
         self.version = version
+
+    async def sleep(self) -> None:
+        """Its weights are the learner's; what it holds beside them ends with each cohort."""
+
+    async def wake(self) -> None:
+        """Nothing was given back."""
+
+    def counters(self) -> Mapping[str, float]:
+        """Tokens that went through the model."""
+        return {"forwarded_tokens": self.forwarded_tokens}
 
     async def close(self) -> None:
         """Free what it holds."""

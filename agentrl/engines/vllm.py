@@ -13,7 +13,7 @@ import os
 import random
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,7 @@ class VllmEngine:
 
     name = "vllm"
     wave = False
+    inflight = False
 
     def __init__(
         self,
@@ -127,6 +128,16 @@ class VllmEngine:
         await asyncio.wrap_future(
             self._driver.call(lambda: self._core.take(source, learner, version))
         )
+
+    async def sleep(self) -> None:
+        """Not yet: it keeps its share of the device."""
+
+    async def wake(self) -> None:
+        """Nothing was given back."""
+
+    def counters(self) -> Mapping[str, float]:
+        """Nothing is counted yet."""
+        return {}
 
     async def close(self) -> None:
         """Stop vLLM and free its memory."""
