@@ -8,17 +8,19 @@ Not   a judgement of the attempts that infrastructure broke: those are excluded 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
+from agentrl.attempt import Attempt, attempt_of, labelled
 from agentrl.env import ToolEnv
 from agentrl.episode import Play
 from agentrl.errors import RunError, UsageError
 from agentrl.group import Group, OnDone, play_groups, seed_for
 from agentrl.interval import Interval, average, share
 from agentrl.task import LABELS, Task, TaskSource
-from agentrl.trajectory import Stop, tool_calls, tool_failures
+from agentrl.trajectory import Stop
 
 SEED_STEP = 2**31
 """The step that measurements draw with: the same draws before and after training."""
@@ -32,6 +34,9 @@ class Measurement:
     k: int
     episodes: int
     accuracy: Interval | None
+    """Over attempts that can be scored."""
+    accuracy_errors_wrong: Interval | None
+    """Over all attempts; those that cannot be scored count as wrong."""
     reward: Interval | None
     pass_at: dict[str, float]
     """Chance that at least one of j attempts is correct."""
@@ -46,27 +51,17 @@ class Measurement:
     """Calls that did not come back with a result."""
     tokens: int
     """Tokens sampled."""
+    tokens_per_turn: float
+    """NaN without a turn."""
+    stops: Mapping[str, int]
+    """Attempts by why they ended."""
     by: Mapping[str, Mapping[str, Mapping[str, Any]]]
     """Accuracy by what tasks say of themselves: mean, low, high and tasks of each word."""
 
     def as_json(self) -> dict[str, Any]:
         """Plain values by name."""
-        return {
-            "tasks": self.tasks,
-            "k": self.k,
-            "episodes": self.episodes,
-            "accuracy": None if self.accuracy is None else self.accuracy.as_json(),
-            "reward": None if self.reward is None else self.reward.as_json(),
-            "pass_at": self.pass_at,
-            "pass_all": self.pass_all,
-            "truncated": self.truncated,
-            "errors": self.errors,
-            "turns": self.turns,
-            "tool_calls": self.tool_calls,
-            "invalid_calls": self.invalid_calls,
-            "tokens": self.tokens,
-            "by": self.by,
-        }
+        names = (field.name for field in fields(self))
+        return {name: _plain(getattr(self, name)) for name in names}
 
 
 def distinct(source: TaskSource, count: int, where: str) -> list[Task]:
@@ -122,42 +117,54 @@ def refuse_if_all_broke(groups: Sequence[Group], where: str) -> None:
 
 
 def summarize(groups: Sequence[Group], k: int) -> Measurement:
-    """The measurement that these attempts make."""
-    every = [t for g in groups for t in g.trajectories]
-    scored = [[t for t in g.trajectories if t.valid] for g in groups]
-    correct = [[float(bool(t.correct)) for t in row] for row in scored]
-    size = max(1, len(every))
+    """The measurement that these groups make."""
+    return summary_of([[attempt_of(t) for t in g.trajectories] for g in groups], k)
+
+
+def summary_of(tasks: Sequence[Sequence[Attempt]], k: int) -> Measurement:
+    """The measurement that attempts make, in the order of their tasks; each has one at least."""
+    every = [a for row in tasks for a in row]
+    scored = [[a for a in row if a.valid] for row in tasks]
+    correct = [[float(bool(a.correct)) for a in row] for row in scored]
+    wrong = [[float(a.valid and bool(a.correct)) for a in row] for row in tasks]
+    size, turns = max(1, len(every)), sum(a.turns for a in every)
+    tokens = sum(a.tokens for a in every)
     return Measurement(
-        tasks=len(groups),
+        tasks=len(tasks),
         k=k,
         episodes=len(every),
         accuracy=share(correct),
-        reward=average([[t.reward for t in row if t.reward is not None] for row in scored]),
+        accuracy_errors_wrong=share(wrong),
+        reward=average([[a.reward for a in row if a.reward is not None] for row in scored]),
         pass_at={str(j): _mean(correct, j, _any_of) for j in _ladder(k)},
         pass_all={str(j): _mean(correct, j, _all_of) for j in _ladder(k)},
-        truncated=sum(t.stop.status == "truncated" for t in every),
-        errors=sum(not t.valid for t in every),
-        turns=sum(len(t.turns) for t in every) / size,
-        tool_calls=sum(tool_calls(t.turns) for t in every) / size,
-        invalid_calls=sum(tool_failures(t.turns) for t in every),
-        tokens=sum(t.num_trained_tokens for t in every),
-        by={kind: found for kind in LABELS if (found := _by(kind, groups, correct))},
+        truncated=sum(a.status == "truncated" for a in every),
+        errors=sum(not a.valid for a in every),
+        turns=turns / size,
+        tool_calls=sum(a.tool_calls for a in every) / size,
+        invalid_calls=sum(a.invalid_calls for a in every),
+        tokens=tokens,
+        tokens_per_turn=tokens / turns if turns else math.nan,
+        stops=dict(sorted(Counter(a.stop for a in every).items())),
+        by={kind: found for kind in LABELS if (found := _by(kind, tasks, correct))},
     )
 
 
 def labels(task: Task, kind: str) -> list[str]:
     """What a task says of itself under `env`, `difficulty` or `tags`."""
-    said = (task.meta or {}).get(LABELS[kind])
-    several = kind == "tags" and isinstance(said, list | tuple)
-    return [str(word) for word in ((said or ()) if several else (said,)) if word is not None]
+    return list(labelled((task.meta or {}).get(LABELS[kind]), kind))
+
+
+def _plain(value: Any) -> Any:
+    return value.as_json() if isinstance(value, Interval) else value
 
 
 def _by(
-    kind: str, groups: Sequence[Group], correct: Sequence[Sequence[float]]
+    kind: str, tasks: Sequence[Sequence[Attempt]], correct: Sequence[Sequence[float]]
 ) -> dict[str, dict[str, Any]]:
     rows: dict[str, list[Sequence[float]]] = {}
-    for group, row in zip(groups, correct, strict=True):
-        for word in labels(group.task, kind):
+    for attempts, row in zip(tasks, correct, strict=True):
+        for word in attempts[0].labels(kind) if attempts else ():
             rows.setdefault(word, []).append(row)
     return {word: _told(rows[word]) for word in sorted(rows)}
 

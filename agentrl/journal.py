@@ -1,0 +1,94 @@
+"""Lines appended as they happen, so that a crash loses none that was begun before the last.
+
+In    rows, one after the other
+Out   a file of whole lines; a last line that was cut short is passed over, and gone on resuming
+Not   a second writer: whoever opens a journal holds its folder (disk.hold)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from agentrl import disk
+from agentrl.errors import UsageError
+
+SYNC = 16
+"""Lines after which the disk is waited for: so many may be lost with the power, none with the
+process."""
+
+
+class Journal:
+    """A file that grows by whole lines."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a file for appending; a line that was cut short is taken off its end."""
+        _mend(path)
+        self._file = path.open("a", encoding="utf-8")
+        self._waiting = 0
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Append a row, seen by other processes at once."""
+        self._file.write(disk.line(row))
+        self._file.flush()
+        self._waiting += 1
+        if self._waiting >= SYNC:
+            self.sync()
+
+    def sync(self) -> None:
+        """See all lines on disk before returning."""
+        os.fsync(self._file.fileno())
+        self._waiting = 0
+
+    def close(self) -> None:
+        """End with all lines on disk."""
+        if not self._file.closed:
+            self.sync()
+            self._file.close()
+
+
+def rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The whole lines of a file, one at a time; none where there is no file.
+
+    Raises:
+        UsageError: a line is no JSON object, with its place.
+    """
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if line.endswith(b"\n"):
+                yield _object(f"{path}:{number}", line)
+
+
+def _object(where: str, line: bytes) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"{where}: not JSON ({error}). The file was changed by something else. "
+            "Take the line out, or evaluate anew."
+        ) from error
+    if not isinstance(row, dict):
+        raise UsageError(f"{where}: not an episode. Lines are objects. Name another file.")
+    return row
+
+
+def _mend(path: Path) -> None:
+    if not path.exists():
+        return
+    with path.open("rb+") as file:
+        end = size = file.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(0, end - 65536)
+            file.seek(start)
+            newline = file.read(end - start).rfind(b"\n")
+            if newline >= 0:
+                end = start + newline + 1
+                break
+            end = start
+        if end < size:
+            file.truncate(end)
