@@ -101,7 +101,9 @@ class EngineSection(Section):
 class RolloutSection(Section):
     """How episodes are played."""
 
-    temperature: float = Field(1.0, gt=0, description="Sampling temperature.")
+    temperature: float = Field(
+        1.0, ge=0, description="Sampling temperature; 0 is greedy, for evaluations only."
+    )
     max_turn_tokens: int = Field(512, ge=1, description="Tokens the policy may say in a turn.")
     max_tokens: int = Field(4096, ge=1, description="Tokens the policy may say in an episode.")
     max_context: int = Field(8192, ge=16, description="Tokens of prompt and completion together.")
@@ -256,6 +258,9 @@ class TrainSection(Section):
     eval_every: int = Field(0, ge=0, description="Held-out evaluation every k steps; 0: ends only.")
     save_every: int = Field(20, ge=0, description="Checkpoint every k steps; 0: only the end.")
     keep_checkpoints: int = Field(2, ge=1, description="Newest checkpoints that stay on disk.")
+    keep_best: int = Field(
+        1, ge=0, description="Checkpoints of the highest held-out accuracy that stay too."
+    )
     flat_warning: int = Field(
         3, ge=1, description="Steps in a row, flat or of short rows only, before a warning."
     )
@@ -297,6 +302,16 @@ class TrainConfig(Section):
     run: RunSection = RunSection()
 
     @model_validator(mode="after")
+    def drawn(self) -> Self:
+        """Episodes of a group differ because they are drawn."""
+        if not self.rollout.temperature:
+            raise ValueError(
+                "temperature: must be more than 0 in training. At 0 all n episodes of a task "
+                "are the same. Leave it at 1."
+            )
+        return self
+
+    @model_validator(mode="after")
     def unbiased_where_rows_count_alike(self) -> Self:
         """Weights undo a draw only where the loss divides by nothing that was drawn."""
         if self.select.unbiased and self.update.loss != "grpo":
@@ -305,6 +320,45 @@ class TrainConfig(Section):
                 "depend on the draw. Use --loss grpo."
             )
         return self
+
+
+class EndpointSection(Section):
+    """Somebody's server that plays the policy's part, in the manner of OpenAI's chat."""
+
+    base_url: str = Field(
+        "", description="Its address up to /v1; if empty, the model is played here."
+    )
+    api_key_env: str = Field(
+        "OPENAI_API_KEY", description="Environment variable that holds the key; never recorded."
+    )
+    max_live: int = Field(16, ge=1, description="Episodes played through it at once.")
+    max_requests: int = Field(0, ge=0, description="Requests begun in a minute; 0: no limit.")
+    retries: int = Field(6, ge=0, description="Tries of a request beyond the first.")
+    patience: float = Field(300.0, gt=0, description="Seconds for all tries of a request.")
+    timeout: float = Field(120.0, gt=0, description="Seconds until a try is given up.")
+    max_tokens_name: Literal["max_tokens", "max_completion_tokens"] = Field(
+        "max_tokens", description="What the server calls the limit of a turn."
+    )
+    send_seed: bool = Field(True, description="Send each turn's seed; some servers refuse it.")
+    price_in: float = Field(0.0, ge=0, description="Price of a million prompt tokens.")
+    price_cached: float = Field(0.0, ge=0, description="Price of a million cached prompt tokens.")
+    price_out: float = Field(0.0, ge=0, description="Price of a million sampled tokens.")
+
+    @field_validator("base_url")
+    @classmethod
+    def addressed(cls, value: str) -> str:
+        """An address without secrets in it: it is recorded."""
+        if not value:
+            return value
+        scheme, _, rest = value.partition("://")
+        if scheme not in ("http", "https") or not rest.strip("/"):
+            raise ValueError("base_url: not an address. Write http://HOST:PORT/v1.")
+        if "@" in rest.partition("/")[0] or "?" in rest or "#" in rest:
+            raise ValueError(
+                "base_url: it is recorded, so it may hold no password and no query. Put the key "
+                "in an environment variable and name that with --api-key-env."
+            )
+        return value.removesuffix("/").removesuffix("/chat/completions")
 
 
 class EvalSection(Section):
@@ -324,8 +378,26 @@ class EvalConfig(Section):
     model: ModelSection = ModelSection()
     engine: EngineSection = EngineSection()
     rollout: RolloutSection = RolloutSection()
+    endpoint: EndpointSection = EndpointSection()
     eval: EvalSection = EvalSection()
+    template: str = Field(
+        "",
+        description="Chat template in the place of the model's own: hermes, or a Jinja file.",
+    )
     out: str = Field("", description="Folder for the episodes; nothing is written if empty.")
+
+    @model_validator(mode="after")
+    def one_policy(self) -> Self:
+        """What is played is here or there, and has a name."""
+        if not self.endpoint.base_url:
+            return self
+        if "name" not in self.model.model_fields_set:
+            raise ValueError("base_url: which of its models? Add --model NAME.")
+        if self.eval.run:
+            raise ValueError("base_url: a run's checkpoint is played here. Leave one of both out.")
+        if self.template:
+            raise ValueError("template: the server has its own. Start it with another one.")
+        return self
 
     @model_validator(mode="after")
     def as_it_is(self) -> Self:

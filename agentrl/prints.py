@@ -8,13 +8,15 @@ Not   what goes past `sys.stdout`: C code, child processes, threads that author 
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import Any, TextIO, cast
 
 MOST = 10_000
 """Characters that one call of an author's function may print."""
+Copy = Callable[[str], None]
 NOTICE = "\n[... it printed more ...]\n"
 
 
@@ -32,18 +34,30 @@ class BoundedStream:
     def __init__(self, stream: TextIO) -> None:
         """Everything but `write` is the stream's own."""
         self._stream = stream
+        self.copies: list[Copy] = []
+        self.copies_all = False
+        """Whether also what is written outside a `bounded` block is copied."""
 
     def write(self, text: str) -> int:
         """Write the part that there is room for; the length of all of it, as if it had been."""
         room = _room.get()
         if room is None:
-            return self._stream.write(text)
+            written = self._stream.write(text)
+            if self.copies_all:
+                self._copy(text)
+            return written
         if room.left > 0:
-            self._stream.write(text[: room.left])
+            shown = text[: room.left]
             room.left -= len(text)
             if room.left <= 0:
-                self._stream.write(NOTICE)
+                shown += NOTICE
+            self._stream.write(shown)
+            self._copy(shown)
         return len(text)
+
+    def _copy(self, text: str) -> None:
+        for copy in self.copies:
+            copy(text)
 
     def writelines(self, lines: list[str]) -> None:
         """Write each."""
@@ -72,6 +86,25 @@ class _Bounded(AbstractContextManager[None]):
     def __exit__(self, *error: object) -> None:
         assert self.before is not None
         _room.reset(self.before)
+
+
+@contextmanager
+def copied(copy: Copy) -> Iterator[None]:
+    """Pass on, for a block, what is written to bound streams.
+
+    Of standard output that is what author code prints, of standard error all. Streams that
+    are not bound are left alone.
+    """
+    streams = {id(s): s for s in (sys.stdout, sys.stderr) if isinstance(s, BoundedStream)}
+    if isinstance(sys.stderr, BoundedStream):
+        sys.stderr.copies_all = True
+    for stream in streams.values():
+        stream.copies.append(copy)
+    try:
+        yield
+    finally:
+        for stream in streams.values():
+            stream.copies.remove(copy)
 
 
 def bound_streams() -> None:

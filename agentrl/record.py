@@ -11,17 +11,20 @@ import itertools
 import json
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 from agentrl import disk
-from agentrl.errors import UsageError
+from agentrl.errors import RunError, UsageError, blame
 from agentrl.task import LABELS
 from agentrl.trajectory import Trajectory, tool_calls
 
 SCHEMA = 1
+RUN, CONFIG, ORIGIN = "run.json", "config.toml", "origin.json"
+KILLED = "killed"
+"""Status of a run that says running, and that no process holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +52,50 @@ class RunFolder:
         """One row a step."""
         return self.path / "metrics.jsonl"
 
+    @property
+    def logs(self) -> Path:
+        """One file an attempt: a start, or a resumption."""
+        return self.path / "logs"
+
+    def steps(self) -> int:
+        """Steps that were done and recorded."""
+        if not self.metrics.exists():
+            return 0
+        return max((int(row["step"]) for row in disk.rows(self.metrics)), default=0)
+
     def write_run(self, facts: Mapping[str, Any]) -> None:
         """Replace run.json."""
         text = json.dumps(disk.plain({"schema": SCHEMA, **facts}), indent=2, ensure_ascii=False)
-        disk.replace(self.path / "run.json", text + "\n")
+        with _writing(self.path / RUN):
+            disk.replace(self.path / RUN, text + "\n")
 
     def read_run(self) -> dict[str, Any]:
-        """What run.json says."""
-        facts: dict[str, Any] = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
-        return facts
+        """What run.json says; of a run whose process is gone the status is killed.
+
+        Raises:
+            UsageError: it cannot be read.
+        """
+        path = self.path / RUN
+        try:
+            facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            running = facts["status"] == "running"
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UsageError(
+                f"{path}: cannot be read ({type(error).__name__}). It is a JSON object with the "
+                "run's status. Take it from a copy of the run."
+            ) from error
+        return {**facts, "status": KILLED} if running and not disk.is_held(self.path) else facts
 
     def write_config(self, toml: str, origin: Mapping[str, str]) -> None:
         """Write the resolved settings and where each came from."""
-        disk.replace(self.path / "config.toml", toml)
-        disk.replace(self.path / "origin.json", json.dumps(dict(origin), indent=2) + "\n")
+        with _writing(self.path / CONFIG):
+            disk.replace(self.path / CONFIG, toml)
+            disk.replace(self.path / ORIGIN, json.dumps(dict(origin), indent=2) + "\n")
 
     def write_metrics(self, row: Mapping[str, Any]) -> None:
         """Append a step's row."""
-        disk.append(self.metrics, [row])
+        with _writing(self.metrics):
+            disk.append(self.metrics, [row])
 
     def write_episodes(
         self,
@@ -78,19 +107,28 @@ class RunFolder:
         tokens: bool = False,
     ) -> None:
         """Write every trajectory of a step under groups/ or heldout/, one a line."""
-        folder = self.path / kind
-        folder.mkdir(exist_ok=True)
+        path = self.path / kind / f"{step:06d}.jsonl"
         text = episode_lines(trajectories, marks, tokens=tokens)
-        disk.replace(folder / f"{step:06d}.jsonl", text)
+        with _writing(path):
+            path.parent.mkdir(exist_ok=True)
+            disk.replace(path, text)
 
     def forget_after(self, step: int) -> None:
         """Take back what was written after a step, so that a resumed run writes it anew."""
-        if self.metrics.exists():
-            kept = [row for row in disk.rows(self.metrics) if row["step"] <= step]
-            disk.replace(self.metrics, "".join(disk.line(row) for row in kept))
-        for path in [*self.path.glob("groups/*.jsonl"), *self.path.glob("heldout/*.jsonl")]:
-            if int(path.stem) > step:
-                path.unlink()
+        with _writing(self.path):
+            for folder in (self.path, self.path / "groups", self.path / "heldout"):
+                disk.sweep(folder)
+            if self.metrics.exists():
+                kept = [row for row in disk.rows(self.metrics) if row["step"] <= step]
+                disk.replace(self.metrics, "".join(disk.line(row) for row in kept))
+            for path in [*self.path.glob("groups/*.jsonl"), *self.path.glob("heldout/*.jsonl")]:
+                if int(path.stem) > step:
+                    path.unlink()
+
+
+def _writing(path: Path) -> AbstractContextManager[None]:
+    """Where the disk is full, or gone, a run ends in one line that says so."""
+    return blame(RunError, f"{path}: cannot be written. Mend this, then go on with --resume")
 
 
 def episode_lines(
@@ -147,7 +185,7 @@ def check_free(out: str, name: str) -> None:
     root = Path(out)
     if name and (name in (".", "..") or Path(name).name != name):
         raise UsageError(f"--name {name}: a name is one folder, not a path. Put the rest in --out.")
-    if name and (root / name / "run.json").exists():
+    if name and (root / name / RUN).exists():
         raise UsageError(
             f"{root / name}: it holds a run. It would be overwritten. "
             "Add --resume to go on with it, or give another --name."
@@ -163,11 +201,17 @@ def hold(folder: RunFolder) -> TextIO:
     Raises:
         UsageError: another process is writing it.
     """
-    held = disk.hold(folder.path)
+    try:
+        held = disk.hold(folder.path)
+    except OSError as error:
+        raise UsageError(
+            f"{folder.path}: cannot be written ({error.strerror}). A run writes into its folder. "
+            "Make that possible, or copy the folder elsewhere."
+        ) from error
     if held is None:
         raise UsageError(
-            f"{folder.path}: another process is writing this run. Two would spoil it. "
-            "Wait for it, or give another --name."
+            f"{folder.path}: another process is writing this run ({disk.holder(folder.path)}). "
+            "Two would spoil it. Wait for it, or give another --name."
         )
     return held
 
@@ -196,16 +240,17 @@ def create(out: str, name: str, prefix: str) -> RunFolder:
 
 def locate(run: str, out: str = "runs") -> RunFolder:
     """The folder of a run named by path, or by name under `out`; empty: the newest one."""
-    candidates = [Path(run), Path(out) / run] if run else _by_age(Path(out))
+    candidates = [Path(run), Path(out) / run] if run else by_age(Path(out))
     for path in candidates:
-        if (path / "run.json").is_file():
+        if (path / RUN).is_file():
             return RunFolder(path)
     what = f"{run}: no such run" if run else f"{out}: no run there"
     raise UsageError(f"{what}. A run is a folder with run.json. Give its path, or --out.")
 
 
-def _by_age(root: Path) -> list[Path]:
-    runs = sorted(root.glob("*/run.json"), key=lambda p: p.stat().st_mtime, reverse=True)
+def by_age(root: Path) -> list[Path]:
+    """Folders of runs, the last one written first."""
+    runs = sorted(root.glob(f"*/{RUN}"), key=lambda p: p.stat().st_mtime, reverse=True)
     return [path.parent for path in runs]
 
 

@@ -337,8 +337,15 @@ async def _finish(world: World, clock: Clock) -> None:
 def _save(world: World, clock: Clock) -> None:
     clock.mark()
     note(world)
-    keep = world.config.train.keep_checkpoints
-    checkpoint.save(world.folder.checkpoints, world.standing.step, world.parts, keep=keep)
+    checkpoint.save(
+        world.folder.checkpoints,
+        world.standing.step,
+        world.parts,
+        keep=world.config.train.keep_checkpoints,
+        keep_best=world.config.train.keep_best,
+        accuracy=world.accuracy,
+        about=world.about,
+    )
 
 
 def _show(world: World, record: StepRecord, elapsed: float) -> None:

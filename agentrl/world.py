@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import platform
 import shlex
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from agentrl import checkpoint, record
+from agentrl import checkpoint, log, record, resuming
+from agentrl.about import about
 from agentrl.config import RolloutSection, TrainConfig
 from agentrl.curriculum import refuse_without_levels
 from agentrl.engines import build
 from agentrl.episode import Limits, Play
 from agentrl.errors import UsageError
-from agentrl.events import Event, Listener, tell
+from agentrl.events import Event, Listener, Warned, tell
 from agentrl.forecast import Forecast, forecast_of, probe
 from agentrl.interrupt import deaf
 from agentrl.interval import Interval
@@ -47,6 +47,7 @@ FREE = frozenset(
         "train.eval_every",
         "train.save_every",
         "train.keep_checkpoints",
+        "train.keep_best",
         "train.flat_warning",
         "record.tokens",
         "update.tokens_per_micro_batch",
@@ -89,6 +90,11 @@ class World:
     """Of any step so far: trajectories that no micro-batch held."""
 
     @property
+    def about(self) -> dict[str, Any]:
+        """What makes the run's numbers, for its checkpoints."""
+        return about(self.policy.tokenizer, self.config)
+
+    @property
     def weights(self) -> ModelWeights:
         """The weights as they are now."""
         return ModelWeights(self.policy.model)
@@ -100,6 +106,12 @@ class World:
             return self.measured[0].accuracy
         found = self.facts["heldout"]["before"]
         return found and Interval(found["mean"], found["low"], found["high"])
+
+    @property
+    def accuracy(self) -> float | None:
+        """Held-out accuracy at this step, where it was measured."""
+        found = self.measured.get(self.standing.step)
+        return found.accuracy.mean if found is not None and found.accuracy else None
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -141,7 +153,7 @@ def _prepare(
     if going_on is None:
         record.check_free(config.run.out, config.run.name)
     else:
-        _same_settings(going_on, config)
+        resuming.same_settings(going_on, config, FREE)
         held.enter_context(record.hold(going_on))
     mixture = mixture_of(config.env.name, config.env.options)
     source, heldout = _tasks(config, mixture)
@@ -176,7 +188,7 @@ def _prepare(
             "forecast": forecast,
             "standing": standing,
         },
-        listeners=listeners,
+        listeners=(*listeners, held.enter_context(log.logged(folder.logs, command))),
         facts=_facts(config, engine, command),
     )
     if going_on is not None:
@@ -239,8 +251,8 @@ def recorded(world: World) -> Iterator[dict[str, Any]]:
     try:
         yield outcome
     finally:
-        note(world, outcome["status"])
-        world.held.close()
+        with world.held:
+            note(world, outcome["status"])
 
 
 def note(world: World, status: str = "running") -> None:
@@ -285,45 +297,24 @@ def _facts(config: TrainConfig, engine: Engine, command: Sequence[str]) -> dict[
 
 
 def _restore(world: World) -> None:
-    folder = checkpoint.find(world.folder.checkpoints)
-    checkpoint.load(folder, world.parts)
     before, steps = world.folder.read_run(), world.config.train.steps
+    found, warnings = resuming.newest(world.folder.checkpoints, before["status"], world.about)
+    for text in warnings:
+        world.emit(Warned(text))
+    if found is not None:
+        checkpoint.load(found, world.parts)
     # A run that ended between its last step and its last measurement still has that to do.
     if steps < world.standing.step or (steps == world.standing.step and before["status"] == "done"):
         raise UsageError(
             f"{world.folder.path}: it has done {world.standing.step} steps. "
             f"--steps {steps} asks for no more. Raise it."
         )
+    if found is not None:
+        checkpoint.put_away(found)
     world.folder.forget_after(world.standing.step)
     world.first_step = world.standing.step + 1
     world.facts["started"] = before["started"]
     world.facts["heldout"] = {**before["heldout"], "after": None}
-
-
-def _same_settings(folder: RunFolder, config: TrainConfig) -> None:
-    text = (folder.path / "config.toml").read_text(encoding="utf-8")
-    old = _flat(TrainConfig.model_validate(tomllib.loads(text)).model_dump())
-    new = _flat(config.model_dump())
-    changed = [
-        f"{key} {old.get(key)} → {new.get(key)}"
-        for key in sorted(old.keys() | new.keys())
-        if old.get(key) != new.get(key) and key not in FREE and not key.startswith("run.")
-    ]
-    if changed:
-        raise UsageError(
-            f"--resume {folder.path}: settings differ ({', '.join(changed)}). A resumed run "
-            "goes on with its own. Leave them out, or start anew with another --name."
-        )
-
-
-def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for key, item in value.items():
-        if isinstance(item, Mapping):
-            out |= _flat(item, f"{prefix}{key}.")
-        else:
-            out[f"{prefix}{key}"] = item
-    return out
 
 
 def _policy(config: TrainConfig) -> Policy:

@@ -26,6 +26,8 @@ DONE, FAILED, WRONG, PROBLEMS, INTERRUPTED = 0, 1, 2, 3, 130
 COMMANDS = {
     "train": ("agentrl.cli.train", "train a policy in an environment"),
     "eval": ("agentrl.cli.evaluate", "measure a policy on held-out tasks"),
+    "runs": ("agentrl.cli.runs", "list runs: what, how far, how good"),
+    "export": ("agentrl.cli.export", "write a run's policy as a plain Hugging Face folder"),
     "plan": ("agentrl.cli.plan", "say what fits into a GPU's memory, without one"),
     "envs": ("agentrl.cli.envs", "list, show, check, play and write environments"),
     "mcp": ("agentrl.cli.serve_mcp", "serve an environment's tools to other agents, over MCP"),
