@@ -15,9 +15,6 @@ from agentrl.record import Mark, episode_row
 from agentrl.task import LABELS
 from agentrl.trajectory import Trajectory, tool_calls, tool_failures
 
-USAGE = ("requests", "retries", "prompt_tokens", "cached_tokens", "completion_tokens", "cost")
-"""What an endpoint's answers add up to; cost is in the currency of the prices given."""
-
 
 @dataclass(frozen=True, slots=True)
 class Attempt:

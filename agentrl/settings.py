@@ -54,6 +54,9 @@ TRAIN_FLAGS = _BOTH | {
 }
 EVAL_FLAGS = _BOTH | {
     "--run": "eval.run",
+    "--base-url": "endpoint.base_url",
+    "--api-key-env": "endpoint.api_key_env",
+    "--template": "template",
     "--split": "eval.split",
     "--tasks": "eval.tasks",
     "--k": "eval.k",

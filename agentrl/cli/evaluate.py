@@ -2,92 +2,159 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import argparse
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
 
 from agentrl.cli.config import Family, config_file
-from agentrl.cli.output import output
+from agentrl.cli.output import Output, output
 from agentrl.cli.parser import Parser, split_settings
+from agentrl.cli.table import suite_table, table
 from agentrl.config import EvalConfig
-from agentrl.settings import EVAL_FLAGS
+from agentrl.errors import UsageError
+from agentrl.settings import EVAL_FLAGS, Flag
 from agentrl.tomlfile import TomlFile, read
 
 EXAMPLES = (
     "--env tool_math",
     "--env tool_math --run runs/tool_math-001 --tasks 500 --k 4 --json",
+    "--env shop --base-url http://localhost:8000/v1 --model my-model --out evals/shop",
+    "--resume evals/shop",
 )
 
 SHARED = ("env", "rollout")
 """Sections that an evaluation takes from the run it measures, unless flags say otherwise."""
+SETTINGS = "config.toml"
 
 
 def run(words: Sequence[str]) -> int:
     """Measure a policy."""
     family = Family(EvalConfig, EVAL_FLAGS)
     flags, rest = split_settings(words, EVAL_FLAGS, family.switches())
+    args = _parser(family).read(rest, EVAL_FLAGS)
+    command = ("agentrl", "eval", *words)
+    flags, folder = _resumed(family, flags, args)
+    with output(args.json) as out:
+        if args.suite or (folder is not None and (folder / "suite.json").is_file()):
+            _suite(out, family, flags, args, command, folder)
+        else:
+            _single(out, family, flags, args, command, folder)
+    return 0
+
+
+def _parser(family: Family[EvalConfig]) -> Parser:
     parser = Parser("eval", "measure a policy on tasks that it was not trained on", EXAMPLES)
     parser.usage = "agentrl eval [--env ENV] [--run RUN] [--SETTING VALUE ...] [options]"
     parser.epilog = f"{family.help()}\n\n{parser.epilog}"
     parser.add_argument(
         "--config", action="append", default=[], help="a TOML file, or the name of a shipped one"
     )
-    args = parser.read(rest, EVAL_FLAGS)
+    parser.add_argument("--suite", help="a TOML file of several environments")
+    parser.add_argument(
+        "--resume",
+        nargs="?",
+        const="",
+        metavar="DIR",
+        help="go on with the evaluation in DIR, or in --out",
+    )
+    return parser
+
+
+def _resumed(
+    family: Family[EvalConfig], flags: list[Flag], args: argparse.Namespace
+) -> tuple[list[Flag], Path | None]:
+    """The folder that is gone on with, as --out too."""
+    given = _last(family, flags, "out")
+    if args.resume is None:
+        return flags, None
+    folder = args.resume or given
+    if not folder:
+        raise UsageError("--resume: which evaluation? Write --resume DIR.")
+    if given and Path(given) != Path(folder):
+        raise UsageError(f"--resume {folder}: it goes on in its own folder. Leave --out out.")
+    return [*flags, ("--out", folder)], Path(folder)
+
+
+def _last(family: Family[EvalConfig], flags: Sequence[Flag], name: str) -> str:
+    return next((v for k, v in reversed(flags) if family.short.get(k, k[2:]) == name), "")
+
+
+def _files(
+    family: Family[EvalConfig],
+    flags: Sequence[Flag],
+    args: argparse.Namespace,
+    shared: Sequence[str] = SHARED,
+) -> list[TomlFile]:
     files = [config_file(text) for text in args.config]
-    run_name = next((v for k, v in reversed(flags) if family.short.get(k, k[2:]) == "eval.run"), "")
+    run_name = _last(family, flags, "eval.run")
     if run_name:
-        files.insert(0, _as_trained(run_name))
-    resolved = family.resolve(files, flags)
-    with output(args.json) as out:
-        from agentrl.evaluation import evaluate
-
-        found = evaluate(resolved.config, command=("agentrl", "eval", *words))
-        out.document = found.as_json()
-        out.say(table(out.document))
-    return 0
+        files.insert(0, _as_trained(run_name, shared))
+    return files
 
 
-def _as_trained(name: str) -> TomlFile:
+def _single(
+    out: Output,
+    family: Family[EvalConfig],
+    flags: Sequence[Flag],
+    args: argparse.Namespace,
+    command: Sequence[str],
+    folder: Path | None,
+) -> None:
+    files = _files(family, flags, args) if folder is None else [_begun(folder)]
+    config = family.resolve(files, flags).config
+    from agentrl.evaluation import evaluate
+
+    found = evaluate(config, resume=folder is not None, command=command)
+    out.document = found.as_json()
+    out.say(table(out.document))
+
+
+def _suite(
+    out: Output,
+    family: Family[EvalConfig],
+    flags: Sequence[Flag],
+    args: argparse.Namespace,
+    command: Sequence[str],
+    folder: Path | None,
+) -> None:
+    root = _last(family, flags, "out")
+    from agentrl.suite import entries, evaluate_suite, names_in
+
+    names = names_in(folder) if folder is not None else None
+    if folder is not None and names is not None:
+        rest = [flag for flag in flags if family.short.get(flag[0], flag[0][2:]) != "out"]
+        configs = {
+            name: family.resolve(
+                [_begun(folder / name)], [*rest, ("--out", str(folder / name))]
+            ).config
+            for name in names
+        }
+    else:
+        files = _files(family, flags, args, ("rollout",))
+
+        def resolve(more: Sequence[TomlFile]) -> EvalConfig:
+            return family.resolve([*files, *more], flags).config
+
+        configs = entries(read(Path(args.suite), args.suite), root, resolve)
+    found = evaluate_suite(configs, root, resume=folder is not None, command=command)
+    out.document = found.as_json()
+    out.say(suite_table(out.document))
+
+
+def _begun(folder: Path) -> TomlFile:
+    """The settings that an evaluation began with."""
+    path = folder / SETTINGS
+    if not path.is_file():
+        raise UsageError(
+            f"--resume {folder}: no evaluation was begun there. Leave --resume out to begin one."
+        )
+    return read(path)
+
+
+def _as_trained(name: str, shared: Sequence[str]) -> TomlFile:
     """What the run was trained in and how it was sampled: measured otherwise, it would differ."""
     from agentrl.record import locate
 
-    file = read(locate(name.partition("@")[0]).path / "config.toml")
-    return replace(file, values={k: v for k, v in file.values.items() if k in SHARED})
-
-
-def table(found: Mapping[str, Any]) -> str:
-    """The evaluation for a person."""
-    rows = [
-        ("tasks", f"{found['tasks']} of {found['env']}, split {found['split']}"),
-        ("attempts", f"{found['episodes']} ({found['k']} a task, {found['errors']} not scored)"),
-        ("accuracy", _interval(found["accuracy"])),
-        ("reward", _interval(found["reward"])),
-        *((f"pass@{j}", _number(share)) for j, share in found["pass_at"].items() if j != "1"),
-        *((f"pass all {j}", _number(share)) for j, share in found["pass_all"].items() if j != "1"),
-        ("truncated", f"{found['truncated']}"),
-        ("turns", f"{_number(found['turns'])} an attempt"),
-        (
-            "tool calls",
-            f"{_number(found['tool_calls'])} an attempt, {found['invalid_calls']} failed",
-        ),
-        ("tokens", f"{found['tokens']} sampled"),
-        *(
-            (f"{kind} {word}"[:40], f"{_interval(told)} ({told['tasks']} tasks)")
-            for kind, words in found["by"].items()
-            for word, told in words.items()
-        ),
-    ]
-    if found.get("path"):
-        rows.append(("written", found["path"]))
-    width = max(12, *(len(name) + 2 for name, _ in rows))
-    return "\n".join(f"{name:<{width}}{value}" for name, value in rows)
-
-
-def _interval(found: Mapping[str, Any] | None) -> str:
-    if found is None or found["mean"] is None:
-        return "nothing could be scored"
-    return f"{found['mean']:.3f}   95% interval {found['low']:.3f} to {found['high']:.3f}"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+    file = read(locate(name.partition("@")[0]).path / SETTINGS)
+    return replace(file, values={k: v for k, v in file.values.items() if k in shared})
