@@ -54,7 +54,8 @@ def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     data = "".join(line(row) for row in rows).encode()
     with path.open("ab+", buffering=0) as file:
         end = _whole(file)
-        file.truncate(end)
+        if end < file.seek(0, os.SEEK_END):
+            file.truncate(end)
         try:
             _write(file, data)
             os.fsync(file.fileno())
