@@ -28,6 +28,8 @@ COMMANDS = {
     "eval": ("agentrl.cli.evaluate", "measure a policy on held-out tasks"),
     "runs": ("agentrl.cli.runs", "list runs: what, how far, how good"),
     "export": ("agentrl.cli.export", "write a run's policy as a plain Hugging Face folder"),
+    "compare": ("agentrl.cli.compare", "compare evaluations of the same tasks"),
+    "rescore": ("agentrl.cli.rescore", "give recorded episodes a new reward"),
     "plan": ("agentrl.cli.plan", "say what fits into a GPU's memory, without one"),
     "envs": ("agentrl.cli.envs", "list, show, check, play and write environments"),
     "mcp": ("agentrl.cli.serve_mcp", "serve an environment's tools to other agents, over MCP"),
