@@ -177,7 +177,7 @@ def test_other_versions_are_told(broken):
 
 
 def test_a_run_that_was_done_and_has_no_checkpoint_does_not_begin_anew(tmp_path):
-    with pytest.raises(UsageError, match="no whole checkpoint. It has none"):
+    with pytest.raises(UsageError, match=r"no whole checkpoint\. It has none"):
         newest(tmp_path, "done", {"template": "", "versions": {}})
     found, (warning,) = newest(tmp_path, "killed", {"template": "", "versions": {}})
     assert found is None
