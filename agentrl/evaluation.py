@@ -286,5 +286,7 @@ def _usage(every: Sequence[Mapping[str, float]]) -> dict[str, float] | None:
     total: dict[str, float] = {}
     for used in every:
         for name, value in used.items():
-            total[name] = total.get(name, 0) + value
+            # Lines say how often a request was tried; that is the network's, not the policy's.
+            if name != "retries":
+                total[name] = total.get(name, 0) + value
     return total

@@ -65,8 +65,14 @@ def serving(answer: Answer) -> Iterator[Asked]:
         def log_message(self, *_):
             """Quiet."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 128
+        daemon_threads = True
+
+        def handle_error(self, *_):
+            """A client that gave up is none of its business."""
+
+    server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     asked.url = f"http://127.0.0.1:{server.server_address[1]}/v1"

@@ -86,7 +86,7 @@ def _with_errors(found: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _used(used: Mapping[str, Any]) -> str:
     said = (
-        f"{used['requests']} requests, {used['retries']} tried again, {used['prompt_tokens']} "
+        f"{used['requests']} requests, {used['prompt_tokens']} "
         f"prompt tokens ({used['cached_tokens']} cached), {used['completion_tokens']} sampled"
     )
     if used["filtered"]:
