@@ -11,10 +11,11 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from agentrl.errors import UsageError
+from agentrl.errors import UsageError, suggestion
 from agentrl.memory.size import parse_size
 from agentrl.selection.question import OPTIMAL, Question, check
 
+SINKS = ("tensorboard", "trackio", "wandb")
 EngineName = Literal["auto", "transformers", "vllm"]
 Progress = Literal["auto", "plain", "json", "off"]
 
@@ -277,6 +278,24 @@ class RecordSection(Section):
     """What is written."""
 
     tokens: bool = Field(False, description="Token ids, mask and log-probs in groups/*.jsonl.")
+    sinks: str = Field(
+        "", description="Where else figures go: tensorboard, trackio, wandb; commas between."
+    )
+
+    @field_validator("sinks")
+    @classmethod
+    def known(cls, value: str) -> str:
+        """Names that there are."""
+        for name in filter(None, map(str.strip, value.split(","))):
+            if name not in SINKS:
+                hint = suggestion(name, SINKS, f"Known are {', '.join(SINKS)}.")
+                raise ValueError(f"{name!r} is no sink. {hint}")
+        return value
+
+    @property
+    def sink_names(self) -> list[str]:
+        """Each sink once."""
+        return [name for name in SINKS if name in map(str.strip, self.sinks.split(","))]
 
 
 class RunSection(Section):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from agentrl import checkpoint, log, record, resuming
+from agentrl import checkpoint, record, resuming
 from agentrl.about import about
 from agentrl.config import RolloutSection, TrainConfig
 from agentrl.curriculum import refuse_without_levels
@@ -34,6 +34,7 @@ from agentrl.policy import Engine, Sampling
 from agentrl.ranks import Leader, follow
 from agentrl.record import RunFolder
 from agentrl.render import Renderer, renderer_for
+from agentrl.sinks import attended
 from agentrl.state import Standing, draw
 from agentrl.task import Task, TaskSource
 from agentrl.tomlfile import dump_toml
@@ -50,6 +51,7 @@ FREE = frozenset(
         "train.keep_best",
         "train.flat_warning",
         "record.tokens",
+        "record.sinks",
         "update.tokens_per_micro_batch",
         "update.memory",
         "update.checkpointing",
@@ -188,7 +190,7 @@ def _prepare(
             "forecast": forecast,
             "standing": standing,
         },
-        listeners=(*listeners, held.enter_context(log.logged(folder.logs, command))),
+        listeners=held.enter_context(attended(listeners, folder.logs, command, config)),
         facts=_facts(config, engine, command),
     )
     if going_on is not None:
