@@ -1,5 +1,6 @@
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -140,10 +141,29 @@ def test_intervals_hold_the_truth_in_every_kind_of_evaluation():
 @pytest.mark.slow
 def test_paired_differences_hold_the_truth():
     rng = np.random.default_rng(7)
-    for tasks, k, mean, more in itertools.product((20, 50, 200), (1, 4), (0.1, 0.5, 0.9), (0, 0.08)):
+    for tasks, k, mean, more in itertools.product(
+        (20, 50, 200), (1, 4), (0.1, 0.5, 0.9), (0, 0.08)
+    ):
         first = rng.beta(mean, 1 - mean, (2000, tasks))
         second = np.clip(first + more, 0, 1)
         truth = (second - first).mean()
         values = (rng.binomial(k, second) - rng.binomial(k, first)) / k
         _, low, high = differences(values)
         assert ((low <= truth) & (truth <= high)).mean() >= 0.93, (tasks, k, mean, more)
+
+
+@pytest.mark.slow
+def test_the_documents_table_is_what_simulation_gives():
+    text = (Path(__file__).parents[1] / "docs" / "evaluation.md").read_text()
+    rows = [line.split("|")[1:-1] for line in text.splitlines() if line[:4] in ("| 20", "| 35")]
+    assert len(rows) == 3
+    for row in (row for row in rows if len(row) == 5 and float(row[1]) < 1):
+        tasks, mean, worst, width, widest = map(float, row)
+        rng = np.random.default_rng(8)
+        kinds = itertools.product((1, 2, 4, 8), (0.1, 0.3, 0.5, 0.7, 0.9), (0.1, 0.3, 1, 3, 10))
+        found = [cell(rng, int(tasks), *kind, 2000) for kind in kinds]
+        held, wide = [h for h, _ in found], [w for _, w in found]
+        assert np.mean(held) == pytest.approx(mean, abs=0.004)
+        assert min(held) == pytest.approx(worst, abs=0.01)
+        assert np.mean(wide) == pytest.approx(width, abs=0.02)
+        assert max(wide) == pytest.approx(widest, abs=0.03)
