@@ -17,10 +17,8 @@ from agentrl.settings import EVAL_FLAGS, Flag
 from agentrl.tomlfile import TomlFile, read
 
 EXAMPLES = (
-    "--env tool_math",
-    "--env tool_math --run runs/tool_math-001 --tasks 500 --k 4 --json",
-    "--env shop --base-url http://localhost:8000/v1 --model my-model --out evals/shop",
-    "--resume evals/shop",
+    "--env tool_math --run runs/tool_math-001 --tasks 500 --k 4 --out evals/after",
+    "--env shop --base-url http://localhost:8000/v1 --model my-model --json",
 )
 
 SHARED = ("env", "rollout")
