@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from agentrl import disk
 from agentrl.errors import RunError, UsageError, blame
 from agentrl.manifest import Manifest, described, files_of
+from agentrl.memory.size import in_words
 
 LATEST = "latest"
 POLICY = "policy"
@@ -101,9 +102,10 @@ def save(
         RunError: it could not be written; those that were there still are.
     """
     final = root / name_of(step)
-    with blame(RunError, _unsaved(root, final)):
+    with blame(RunError, f"{root}: no folder can be made there"):
         root.mkdir(parents=True, exist_ok=True)
         _sweep(root)
+    with blame(RunError, _unsaved(root, final)):
         aside = root / f".{final.name}.{os.getpid()}"
         try:
             _write(aside, parts)
@@ -214,8 +216,14 @@ def _verify(final: Path) -> None:
 
 
 def _unsaved(root: Path, final: Path) -> str:
-    older = [name_of(step) for step in _by_step(root)][-1:]
-    stays = f"{older[0]} is whole and stays" if older else "there is no older one"
+    """What a failure to save begins with; libraries that write seldom say that a disk is full."""
+    there = list(_by_step(root).values())
+    free = in_words(shutil.disk_usage(root).free)
+    stays = f"there is no older one ({free} are free)"
+    if there:
+        manifest = Manifest.read(there[-1])
+        size = sum(entry.get("bytes", 0) for entry in manifest.files.values()) if manifest else 0
+        stays = f"{name_of(_step(there[-1]))} of {in_words(size)} stays ({free} are free)"
     return f"{final}: it could not be saved; {stays}. Mend this, then go on with --resume"
 
 
