@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Mapping
+from functools import cache
 from importlib import metadata
 from typing import Any
 
@@ -33,12 +34,17 @@ def about(tokenizer: Any, config: BaseModel) -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """Of this package, Python, and the packages that compute."""
     found = {"agentrl": __version__, "python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+    installed = {name: _version(name) for name in PACKAGES}
+    return found | {name: version for name, version in installed.items() if version}
+
+
+@cache
+def _version(name: str) -> str:
+    """Looking takes milliseconds, and the answer stays while the process lives."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 def template_hash(tokenizer: Any) -> str:

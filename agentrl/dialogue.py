@@ -16,12 +16,12 @@ from agentrl import calling, stage
 from agentrl.chat import Reply, Talk, Usage, body_of, reply_of
 from agentrl.endpoint import ContextFull, Endpoint, Filtered
 from agentrl.env import ToolEnv
-from agentrl.episode import Seat, turn_seed
+from agentrl.episode import Limits, Seat, turn_seed
 from agentrl.errors import EnvironmentFault
 from agentrl.message import AssistantTurn, Message
 from agentrl.policy import Sampling
 from agentrl.scoring import EpisodeEnd
-from agentrl.stage import Limits, release, reset, within
+from agentrl.stage import release, reset, within
 from agentrl.trajectory import Stop, Trajectory
 
 CHARACTERS = 4

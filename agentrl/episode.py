@@ -10,23 +10,40 @@ Whose fault an end was is decided here once: the policy's (it is trained on), a 
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
-from agentrl import stage
 from agentrl.env import ToolEnv
 from agentrl.errors import EnvironmentFault, RenderError
 from agentrl.message import Message
 from agentrl.policy import Completion, Engine, Request, Sampling
 from agentrl.render import Renderer
 from agentrl.scoring import EpisodeEnd
-from agentrl.stage import Limits as Limits
-from agentrl.stage import release, reset, within
 from agentrl.task import Task
 from agentrl.trajectory import Branch, Span, Stop, Trajectory, conversation
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What an episode may use; every budget has its own name."""
+
+    max_turn_tokens: int = 512
+    """Tokens sampled in one turn."""
+    max_tokens: int = 4096
+    """Tokens sampled in the episode."""
+    max_context: int = 8192
+    """Prompt and completion together; a turn that may not fit is not begun."""
+    max_observation_tokens: int = 2048
+    """Tokens of one tool result."""
+    timeout: float = 600.0
+    """Seconds of the whole episode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +135,7 @@ async def play(env: ToolEnv, seat: Seat, world: Play) -> Trajectory:
         end = EpisodeEnd(stop=Stop.ENV_ERROR, problem=str(fault))
     finally:
         world.engine.finish(seat.session)
-        end = await release(env, world, end)
+        end = await _release(env, world, end)
     return Trajectory(
         task=seat.task,
         member=seat.member,
@@ -136,8 +153,9 @@ async def play(env: ToolEnv, seat: Seat, world: Play) -> Trajectory:
 
 
 async def _play(env: ToolEnv, seat: Seat, world: Play, tape: _Tape, deadline: float) -> EpisodeEnd:
+    options = {"task": seat.task, "split": world.split}
     env.clip = lambda text: world.renderer.clip(text, world.limits.max_observation_tokens)
-    opening = await reset(env, seat.task, seat.seed, world, deadline)
+    opening = await _reset(env, seat, world, options, deadline)
     tape.begin(world.renderer.render(opening, env.tool_schemas()))
     turn = 0
     while True:
@@ -145,7 +163,7 @@ async def _play(env: ToolEnv, seat: Seat, world: Play, tape: _Tape, deadline: fl
         if stop is None and world.clock() > deadline:
             stop = Stop.TIMEOUT
         if stop is not None:
-            return await stage.end(env, world, stop, tape.branches)
+            return await _end(env, world, stop, tape)
         request = _request(seat, world, tape, room, turn)
         completion = await world.engine.generate(request)
         tape.say(completion)
@@ -153,13 +171,39 @@ async def _play(env: ToolEnv, seat: Seat, world: Play, tape: _Tape, deadline: fl
             completion.ids, completion.finish_reason, env.tool_schemas(), request.prompt_ids
         )
         try:
-            news, *_ = await within(deadline, world, env.astep(assistant, branches=tape.branches))
+            news, *_ = await _within(deadline, world, env.astep(assistant, branches=tape.branches))
         except TimeoutError:
-            return await stage.end(env, world, Stop.TIMEOUT, tape.branches)
+            return await _end(env, world, Stop.TIMEOUT, tape)
         if env.end is not None:
             return env.end
         _observe(env, world.renderer, tape, completion, news)
         turn += 1
+
+
+async def _reset(
+    env: ToolEnv, seat: Seat, world: Play, options: dict[str, object], deadline: float
+) -> Sequence[Message]:
+    try:
+        opening, _ = await _within(deadline, world, env.areset(seed=seat.seed, options=options))
+    except TimeoutError:
+        raise EnvironmentFault(f"reset took over {world.limits.timeout} s") from None
+    return opening
+
+
+async def _release(env: ToolEnv, world: Play, end: EpisodeEnd) -> EpisodeEnd:
+    """Let go of what the episode held; where that breaks, the next episode cannot be trusted."""
+    try:
+        await asyncio.wait_for(env.arelease(), world.limits.timeout)
+    except (EnvironmentFault, TimeoutError) as fault:
+        return EpisodeEnd(stop=Stop.ENV_ERROR, problem=str(fault) or "release took too long")
+    return end
+
+
+async def _end(env: ToolEnv, world: Play, stop: Stop, tape: _Tape) -> EpisodeEnd:
+    try:
+        return await asyncio.wait_for(env.aend(stop, branches=tape.branches), world.limits.timeout)
+    except TimeoutError:
+        raise EnvironmentFault(f"reward took over {world.limits.timeout} s") from None
 
 
 def _room(tape: _Tape, world: Play) -> tuple[Stop | None, int]:
@@ -207,3 +251,7 @@ def _observe(
             raise EnvironmentFault(f"the conversation cannot go on: {error}") from error
     else:
         tape.add(Span("scaffold", suffix.scaffold), Span("observation", suffix.observation))
+
+
+async def _within(deadline: float, world: Play, work: Awaitable[T]) -> T:
+    return await asyncio.wait_for(work, max(0.001, deadline - world.clock()))

@@ -14,6 +14,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any
 
 from agentrl import disk
 from agentrl.config import EvalConfig
+from agentrl.episode import Limits
 from agentrl.errors import UsageError
 from agentrl.task import Task
 from agentrl.version import __version__
@@ -31,6 +33,7 @@ SUMMARY = "summary.json"
 SETTINGS = "config.toml"
 SCHEMA = 1
 
+LIMITS = tuple(field.name for field in fields(Limits))
 ALIKE = (
     "env",
     "options",
@@ -54,8 +57,6 @@ def header_of(
     config: EvalConfig, tasks: Sequence[Task], identity: Mapping[str, Any], command: Sequence[str]
 ) -> dict[str, Any]:
     """The header of an evaluation that begins now."""
-    rollout = config.rollout.model_dump()
-    temperature = rollout.pop("temperature")
     return {
         "schema": SCHEMA,
         "env": config.env.name,
@@ -65,8 +66,8 @@ def header_of(
         "tasks_sha256": sha256_of(*(task.hash for task in tasks)),
         "k": config.eval.k,
         "seed": config.eval.seed,
-        "sampling": {"temperature": temperature},
-        "limits": rollout,
+        "sampling": {"temperature": config.rollout.temperature},
+        "limits": {name: getattr(config.rollout, name) for name in LIMITS},
         "reward": "environment",
         **identity,
         "launches": [launch(command)],

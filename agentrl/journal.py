@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from agentrl import disk
-from agentrl.errors import UsageError
+from agentrl.errors import RunError, UsageError
 
 SYNC = 16
 """Lines after which the disk is waited for: so many may be lost with the power, none with the
@@ -27,27 +28,46 @@ class Journal:
     def __init__(self, path: Path) -> None:
         """Open a file for appending; a line that was cut short is taken off its end."""
         _mend(path)
-        self._file = path.open("a", encoding="utf-8")
+        # Unbuffered: a line that the disk refused is not tried again behind our back.
+        self._file = path.open("ab", buffering=0)
         self._waiting = 0
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Append a row, seen by other processes at once."""
-        self._file.write(disk.line(row))
-        self._file.flush()
-        self._waiting += 1
-        if self._waiting >= SYNC:
-            self.sync()
+        """Append a row, seen by other processes at once.
 
-    def sync(self) -> None:
-        """See all lines on disk before returning."""
+        Raises:
+            RunError: the disk takes no more.
+        """
+        with self._told():
+            data = memoryview(disk.line(row).encode())
+            while data:  # where room ends inside a line, the first write takes a part of it
+                data = data[self._file.write(data) :]
+            self._waiting += 1
+            if self._waiting >= SYNC:
+                self._sync()
+
+    def close(self) -> None:
+        """End with all lines on disk.
+
+        Raises:
+            RunError: the disk does not take them.
+        """
+        with self._file, self._told():
+            self._sync()
+
+    def _sync(self) -> None:
         os.fsync(self._file.fileno())
         self._waiting = 0
 
-    def close(self) -> None:
-        """End with all lines on disk."""
-        if not self._file.closed:
-            self.sync()
-            self._file.close()
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise RunError(
+                f"{self._file.name}: cannot be written ({error.strerror}). The lines before stay. "
+                "Make room, then go on with --resume."
+            ) from error
 
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ Not   the measurement; nor a change to weights: what is loaded is what is on dis
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from agentrl.engines import build
 from agentrl.env import ToolEnv
 from agentrl.episode import Limits, Seat
 from agentrl.errors import UsageError
-from agentrl.header import sha256_of, weights_sha256
+from agentrl.header import LIMITS, sha256_of, weights_sha256
 from agentrl.mixture import Mixture
 from agentrl.player import Played, Player, through
 from agentrl.policy import Sampling
@@ -112,7 +112,7 @@ def _remote(config: EvalConfig) -> Performer:
 
 def limits_of(rollout: RolloutSection) -> Limits:
     """What an episode may use."""
-    return Limits(**{field.name: getattr(rollout, field.name) for field in fields(Limits)})
+    return Limits(**{name: getattr(rollout, name) for name in LIMITS})
 
 
 def _folder(config: EvalConfig) -> str:

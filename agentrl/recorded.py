@@ -60,7 +60,8 @@ def recorded_in(text: str) -> Recorded:
     if path.is_file():
         return _beside(text, path.parent, (path,))
     if path.is_dir() and any(path.glob("*.jsonl")) and not (path / "run.json").exists():
-        return _beside(text, path, tuple(sorted(path.glob("*.jsonl"))))
+        files = tuple(sorted(path.glob("*.jsonl")))
+        return _beside(text, path, files[-1:] if path.name == "heldout" else files)
     run, _, step = text.partition("@")
     if path.is_dir() and not (path / "run.json").exists():
         raise UsageError(
@@ -96,7 +97,7 @@ def _of_run(path: Path, kind: str) -> dict[str, Any]:
             f"{path / header.SETTINGS}: cannot be read ({error}). A run keeps its settings there."
         ) from error
     rollout = dict(settings.get("rollout", {}))
-    limits = {name: rollout[name] for name in sorted(rollout) if name in _LIMITS}
+    limits = {name: rollout[name] for name in sorted(rollout) if name in header.LIMITS}
     held = kind == "heldout"
     return {
         "env": settings["env"]["name"],
@@ -108,6 +109,3 @@ def _of_run(path: Path, kind: str) -> dict[str, Any]:
         "reward": "environment",
         "model": {"name": settings["model"]["name"]},
     }
-
-
-_LIMITS = ("max_turn_tokens", "max_tokens", "max_context", "max_observation_tokens", "timeout")

@@ -1,18 +1,18 @@
-"""What playing an episode shares, whoever the policy is: limits, and the environment's side.
+"""The environment's side of an episode that somebody else's policy plays.
 
 In    an environment of its own, a stage with limits and a clock
 Out   its opening, its end, its release, each within the time that an episode may take
-Not   turns: episode.py plays token by token, dialogue.py through somebody's server
+Not   turns: dialogue.py plays them
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from agentrl.env import ToolEnv
+from agentrl.episode import Limits
 from agentrl.errors import EnvironmentFault
 from agentrl.message import Message
 from agentrl.scoring import EpisodeEnd
@@ -20,22 +20,6 @@ from agentrl.task import Task
 from agentrl.trajectory import Branch, Stop
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What an episode may use; every budget has its own name."""
-
-    max_turn_tokens: int = 512
-    """Tokens sampled in one turn."""
-    max_tokens: int = 4096
-    """Tokens sampled in the episode."""
-    max_context: int = 8192
-    """Prompt and completion together; a turn that may not fit is not begun."""
-    max_observation_tokens: int = 2048
-    """Tokens of one tool result."""
-    timeout: float = 600.0
-    """Seconds of the whole episode."""
 
 
 class Stage(Protocol):

@@ -2,8 +2,8 @@
 
     python -m tests.kill_storm --kills 50 --out storm
 
-Every run is a process of its own, forked from one that has loaded the libraries and computed
-nothing, and ended by SIGKILL: at a random moment, or inside the writing of a checkpoint (when
+Every run is a process of its own, forked from one that has loaded the libraries and has one
+thread, and ended by SIGKILL: at a random moment, or inside the writing of a checkpoint (when
 the folder that is written aside has appeared). A resumed run may be killed again. What is left
 at the end is compared with the unbroken run bit for bit, except for times.
 """
@@ -29,6 +29,7 @@ from agentrl import checkpoint, disk
 from agentrl.config import TrainConfig
 from agentrl.record import RunFolder
 from agentrl.training import train
+from agentrl.weights import load_policy
 
 ENVIRONMENT = '''
 from agentrl import ListTasks, Task, ToolEnv, tool
@@ -215,6 +216,7 @@ def storm(out: Path, kills: int, seed: int) -> dict[str, Any]:
     """Kill until enough processes have died; what was found."""
     out.mkdir(parents=True)
     (out / "envs.py").write_text(ENVIRONMENT)
+    load_policy("tiny", device="cpu")  # what it imports, no run has to
     found = Storm(out, random.Random(seed))
     whole, runs = found.unbroken(), 0
     assert any(row["update/grad_norm"] for row in whole["metrics"])

@@ -312,3 +312,35 @@ def test_one_that_was_killed_ends_in_the_same_summary_bit_for_bit(tmp_path):
 
 def told(row):
     return json.dumps({k: v for k, v in row.items() if k != "metrics"}, sort_keys=True)
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from agentrl.errors import RunError
+from agentrl.journal import Journal
+
+path = Path(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+lines = Journal(path)
+for number in range(100):
+    try:
+        lines.add({"number": number})
+    except RunError as error:
+        sys.exit(str(error))
+"""
+
+
+def test_a_full_disk_is_told_in_a_line_and_whole_lines_stay(tmp_path):
+    path = tmp_path / "lines.jsonl"
+    found = subprocess.run([sys.executable, "-c", FULL, path], capture_output=True, text=True)
+    assert (found.returncode, found.stderr.count("\n")) == (1, 1)
+    assert "lines.jsonl: cannot be written (File too large)" in found.stderr
+    assert "--resume" in found.stderr
+    whole = list(journal.rows(path))
+    assert [row["number"] for row in whole] == list(range(len(whole)))
+    assert len(whole) > 3
+    again = journal.Journal(path)
+    again.add({"number": len(whole)})
+    again.close()
+    assert len(list(journal.rows(path))) == len(whole) + 1
