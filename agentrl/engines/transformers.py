@@ -1,8 +1,8 @@
-"""The transformers engine: samples with the learner's own module, no copy and no sync.
+"""The transformers engine: samples with the learner's own module, or with a copy of it.
 
 In    a causal language model with plain attention, requests of declared episodes
 Out   completions that depend on the requests alone: the same on every run with the same threads
-Not   the fastest engine on a GPU (vllm is), nor one for a model that is trained meanwhile
+Not   the fastest engine on a GPU (vllm is), nor, without a copy, one for training meanwhile
 
 Episodes play in waves: when each has asked for its next turn, all turns are computed as one
 batch in the order (turn, task, member). Who asked first cannot change a bit.
@@ -21,6 +21,7 @@ import torch
 
 from agentrl.engines.decode import Decoder, Draft
 from agentrl.engines.forward import evaluating
+from agentrl.engines.replica import replica_of, take
 from agentrl.engines.wave import Session, Waves
 from agentrl.errors import EngineError, WeightSyncError, blame
 from agentrl.message import FinishReason
@@ -51,18 +52,27 @@ class TransformersEngine:
         max_context: int,
         max_live: int = 256,
         cache_gib: float = 8.0,
+        own_copy: bool = False,
     ) -> None:
         """Take a model as it is and check that it can be sampled from.
 
         Args:
-            model: The learner's module; it is shared, never copied or changed.
+            model: The learner's module; it is never changed.
             max_context: Tokens of prompt and completion together.
             max_live: Episodes played at once.
             cache_gib: Memory for keys and values; a wave that needs more is computed in parts.
+            own_copy: Sample from a copy of the weights that only `load` changes, so that the
+                learner may train meanwhile; else the module is shared.
+
+        Raises:
+            EngineError: it would not compute what the model does.
         """
-        self._model = model
         self._where = f"transformers engine, {type(model).__name__}"
         _refuse_layers(self._where, model)
+        self._own_copy = own_copy
+        self._unproved = False
+        model = replica_of(model) if own_copy else model
+        self._model = model
         config = model.config.get_text_config()
         self.max_context = min(max_context, config.max_position_embeddings)
         self.max_live = max_live
@@ -104,13 +114,15 @@ class TransformersEngine:
         return await self._waves.ask(request)
 
     async def load(self, source: WeightSource, version: int) -> None:
-        """Forget what was computed with other weights; prove that the source is this module.
+        """Forget what was computed with other weights; prove that the source's are in use.
+
+        It waits for a wave that is being computed.
 
         Raises:
-            WeightSyncError: the source's log-probs are not those of this module.
+            WeightSyncError: the source's log-probs are not those of this module. One that has
+                weights of its own then answers nothing until a hand-over succeeds.
         """
-        await self._work(self._compare, source.fingerprint, WeightSyncError, "the new weights", 1)
-        self.version = version
+        await self._work(self._take, source, version)
 
     async def sleep(self) -> None:
         """Its weights are the learner's; what it holds beside them ends with each cohort."""
@@ -128,21 +140,34 @@ class TransformersEngine:
         self._worker.shutdown()
 
     async def _answer(self, requests: Sequence[Request]) -> list[Completion]:
-        drafts = await self._work(self._run, requests)
-        return [_completion(draft, self.version) for draft in drafts]
+        return await self._work(self._run, requests)
 
     async def _work(self, fn: Callable[..., T], *args: object) -> T:
         """Away from the event loop, one thing at a time, always on the same thread."""
         return await asyncio.wrap_future(self._worker.submit(fn, *args))
 
+    def _take(self, source: WeightSource, version: int) -> None:
+        if self._own_copy:
+            self._unproved = True
+            with blame(WeightSyncError, f"{self._where}, copying weights of version {version}"):
+                take(self._model, source)
+        self._compare(source.fingerprint, WeightSyncError, "the new weights", 1)
+        self.version, self._unproved = version, False
+
     def _release(self) -> None:
         self._decoder.cache.forget()
         self._decoder.abandoned = False
 
-    def _run(self, requests: Sequence[Request]) -> list[Draft]:
+    def _run(self, requests: Sequence[Request]) -> list[Completion]:
+        if self._unproved:
+            raise WeightSyncError(
+                f"{self._where}: the last hand-over of weights failed. What it holds is unknown; "
+                "nothing is sampled from it before one succeeds."
+            )
         with blame(EngineError, f"{self._where}, wave of {len(requests)}"):
             parts = [self._decoder.run(part) for part in self._parts(requests)]
-        return [draft for part in parts for draft in part]
+        # The version as it is here: when the loop hears of it, another may have been loaded.
+        return [_completion(draft, self.version) for part in parts for draft in part]
 
     def _parts(self, requests: Sequence[Request]) -> list[Sequence[Request]]:
         """The whole wave, or as many rows at a time as the memory for its cache holds."""
