@@ -15,7 +15,7 @@ from agentrl.errors import UsageError
 from agentrl.memory.size import parse_size
 from agentrl.selection.question import OPTIMAL, Question, check
 
-EngineName = Literal["auto", "transformers", "vllm"]
+EngineName = Literal["auto", "transformers", "vllm", "vllm-server"]
 Progress = Literal["auto", "plain", "json", "off"]
 
 
@@ -96,6 +96,43 @@ class EngineSection(Section):
         0.4, gt=0, le=0.95, description="Share of the GPU's memory that vLLM takes."
     )
     cache_gib: float = Field(1.0, gt=0, description="Key-value cache of vLLM on a CPU, GiB.")
+    urls: tuple[str, ...] = Field((), description="Addresses of vLLM servers, each its own --url.")
+    weights: Literal["auto", "folder", "lora", "nccl", "ipc"] = Field(
+        "auto",
+        description="How servers get new weights: files in a folder, adapters by name, or GPU to "
+        "GPU; auto: adapters where there are any, else the folder.",
+    )
+    weights_folder: str = Field(
+        "", description="Folder that trainer and servers both see; empty: a temporary one."
+    )
+    requests: int = Field(
+        0, ge=0, description="Requests at one server at once; 0: the rows of its batch."
+    )
+    retries: int = Field(3, ge=0, description="How often a turn is asked of servers again.")
+    request_timeout: float = Field(
+        60.0, gt=0, description="Seconds a server may take for an answer, beside its tokens."
+    )
+    token_timeout: float = Field(
+        1.0, gt=0, description="Seconds more that it may take for each token asked for."
+    )
+    sync_timeout: float = Field(
+        600.0, gt=0, description="Seconds a server may take for one step of a hand-over."
+    )
+    patience: float = Field(
+        120.0, ge=0, description="Seconds without any server after which the run ends."
+    )
+
+    @model_validator(mode="after")
+    def served(self) -> Self:
+        """Servers are named where they are used, and only there."""
+        if self.name == "vllm-server" and not self.urls:
+            raise ValueError(
+                "vllm-server: no server is named. Start one with `agentrl serve`, and add "
+                "--url http://127.0.0.1:8000."
+            )
+        if self.urls and self.name != "vllm-server":
+            raise ValueError("urls: only servers have addresses. Add --engine vllm-server.")
+        return self
 
 
 class RolloutSection(Section):
