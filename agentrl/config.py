@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from agentrl.errors import UsageError
 from agentrl.memory.size import parse_size
+from agentrl.pilot import shortest
 from agentrl.selection.question import OPTIMAL, Question, check
 
 EngineName = Literal["auto", "transformers", "vllm", "vllm-server"]
@@ -286,8 +287,26 @@ class TrainSection(Section):
 
     steps: int = Field(40, ge=1, description="Steps of the run.")
     tasks_per_step: int = Field(4, ge=1, description="Different tasks a step.")
+    max_staleness: int = Field(
+        0, ge=0, description="Steps played ahead while one is learned from; 0: one after the other."
+    )
     curriculum: bool = Field(
         False, description="Draw more from levels of difficulty where half of the episodes succeed."
+    )
+    skip_flat: int = Field(
+        0, ge=0, description="Flat groups in a row after which a task is skipped; 0: never."
+    )
+    pilot: int = Field(
+        0, ge=0, description="Episodes played first; the rest unless they are flat; 0: all at once."
+    )
+    pilot_certainty: float = Field(
+        1 / 3, gt=0, le=1, description="Chance of a flat rest that ends a group after its pilot."
+    )
+    audit: float = Field(
+        0.1,
+        gt=0,
+        le=1,
+        description="Share of flat pilots played on anyway, and first chance of a skipped task.",
     )
     seed: int = Field(0, ge=0, description="Seed of everything that is drawn.")
     eval_every: int = Field(0, ge=0, description="Held-out evaluation every k steps; 0: ends only.")
@@ -332,6 +351,20 @@ class TrainConfig(Section):
     heldout: HeldoutSection = HeldoutSection()
     record: RecordSection = RecordSection()
     run: RunSection = RunSection()
+
+    @model_validator(mode="after")
+    def pilot_that_decides(self) -> Self:
+        """A pilot is part of a group, and long enough to end one."""
+        n, train = self.select.n, self.train
+        least = shortest(n, train.pilot_certainty)
+        if train.pilot and (least is None or not least <= train.pilot < n):
+            fits = f"{least} to {n - 1}" if least else "none, with fewer than 3 episodes"
+            raise ValueError(
+                f"pilot: {train.pilot} of n = {n} episodes never end a group. With certainty "
+                f"{train.pilot_certainty:.2g} it may have {fits}. "
+                "Change --pilot, or lower --train.pilot_certainty."
+            )
+        return self
 
     @model_validator(mode="after")
     def unbiased_where_rows_count_alike(self) -> Self:

@@ -68,19 +68,24 @@ async def play_groups(
     seed_of: Callable[[Task, int], int],
     world: Play,
     on_done: OnDone | None = None,
+    first: int = 0,
 ) -> list[Group]:
-    """Play n episodes of every task; those that infrastructure broke are played once more."""
+    """Play n episodes of every task; those that infrastructure broke are played once more.
+
+    With `first` only the members from there on: the ones before were played already.
+    """
     seats = [
         Seat(task, position, member, seed_of(task, member))
         for position, task in enumerate(tasks)
-        for member in range(n)
+        for member in range(first, n)
     ]
     played = await _play_all(make_env, seats, world, on_done)
     broken = [i for i, t in enumerate(played) if t.stop is Stop.ENV_ERROR]
     again = await _play_all(make_env, [seats[i] for i in broken], world, None)
     for i, trajectory in zip(broken, again, strict=True):
         played[i] = trajectory
-    return [Group(task, tuple(played[p * n : (p + 1) * n])) for p, task in enumerate(tasks)]
+    size = n - first
+    return [Group(task, tuple(played[p * size : (p + 1) * size])) for p, task in enumerate(tasks)]
 
 
 async def _play_all(

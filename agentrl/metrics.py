@@ -18,7 +18,8 @@ from agentrl.trajectory import Stop, tool_calls, tool_failures
 METRICS: dict[str, str] = {
     "step": "counts from 1",
     "version": "optimiser updates applied so far",
-    "reward": "mean over all valid episodes of the step",
+    "reward": "mean over all valid episodes that were played; with --pilot or --skip-flat that "
+    "leaves tasks without contrast out, wholly or in part: see play/reward",
     "correct": "share of valid episodes that count as correct",
     "heldout": "accuracy on held-out tasks; null where not measured",
     "select/kept": "trajectories trained on",
@@ -44,6 +45,9 @@ METRICS: dict[str, str] = {
     "update/peak_bytes": "peak memory of the update",
     "update/oom_retries": "how often memory ran out and the update was done again",
     "plan/predicted_bytes": "peak memory foreseen",
+    "stale/mean": "updates that a trajectory is behind the weights that learn from it, mean",
+    "stale/max": "the same, most of any",
+    "stale/dropped": "trajectories too far behind, refused before selection",
     "mismatch/k3": "drift between engine and learner, k3 estimate per token",
     "env/turns": "turns an episode",
     "env/tool_calls": "calls an episode",
@@ -51,10 +55,24 @@ METRICS: dict[str, str] = {
     "env/truncated": "episodes that a limit ended",
     "env/infra_errors": "episodes that infrastructure broke",
     "tokens/sampled": "tokens sampled in the step",
+    "play/skipped": "tasks that were met and skipped: their last groups were flat",
+    "play/returned": "tasks that would have been skipped, played in full by lot",
+    "play/pilot_flat": "groups that ended after their pilot",
+    "play/audited": "flat pilots whose groups were played in full by lot",
+    "play/saved_tokens": "estimate of sampled tokens that were saved: what a pilot's episodes "
+    "sampled, or those of a skipped task's last group, times the episodes left out",
+    "play/wrongly_skipped": "share of skipped tasks that have contrast again, judged by those "
+    "that returned, in about the last hundred steps; null before any did",
+    "play/wrongly_stopped": "share of groups ended by their pilot that would have had contrast, "
+    "judged by the audited ones; null before any was",
+    "play/reward": "estimate of the mean reward of all tasks that were met, each in full and "
+    "counted once: what the lot did not play enters with its pilot's mean or its last group's",
     "time/rollout": "seconds of play",
     "time/select": "seconds of selection",
     "time/update": "seconds of forward, backward and optimiser",
     "time/sync": "seconds of handing weights over",
+    "time/idle_learner": "seconds in which training waited for play",
+    "time/idle_engine": "seconds of the step in which nothing was played",
     "time/step": "seconds of all of it",
 }
 
@@ -90,6 +108,9 @@ def _select_part(chosen: Chosen) -> dict[str, Any]:
         "select/flat": sum(g.flat for g in groups),
         "select/gap": report.gap,
         "plan/oversize": chosen.oversize,
+        "stale/mean": _mean(chosen.staleness),
+        "stale/max": max(chosen.staleness, default=None),
+        "stale/dropped": chosen.stale,
         "select/price": report.price,
         "select/length_ratio": report.length_ratio,
         "select/starved": sum(not (g.flat or g.kept) for g in groups),

@@ -34,7 +34,8 @@ from agentrl.policy import Engine, Sampling
 from agentrl.ranks import Leader, follow
 from agentrl.record import RunFolder
 from agentrl.render import Renderer, renderer_for
-from agentrl.state import Standing, draw
+from agentrl.sampler import draw
+from agentrl.state import Standing
 from agentrl.task import Task, TaskSource
 from agentrl.tomlfile import dump_toml
 from agentrl.update import Learner
@@ -265,6 +266,7 @@ def note(world: World, status: str = "running") -> None:
     world.facts |= {"status": status, "ended": ended, "heldout": heldout}
     world.facts["seconds"] = world.seconds
     world.facts["tokens"] = dict(world.standing.tokens)
+    world.facts["discarded"] = world.standing.discarded
     world.folder.write_run(world.facts)
 
 
@@ -305,6 +307,7 @@ def _restore(world: World) -> None:
         )
     world.folder.forget_after(world.standing.step)
     world.first_step = world.standing.step + 1
+    world.standing.discarded += world.standing.ahead
     world.facts["started"] = before["started"]
     world.facts["heldout"] = {**before["heldout"], "after": None}
 

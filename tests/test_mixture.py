@@ -13,7 +13,8 @@ from agentrl import registry
 from agentrl.cli.entry import main
 from agentrl.errors import UsageError
 from agentrl.mixture import FROM, Part, firsts, interleaved, mixture_of
-from agentrl.state import Standing, draw
+from agentrl.sampler import draw
+from agentrl.state import Standing
 from agentrl.task import ListTasks, Task
 from tests import bad_envs
 
@@ -76,9 +77,9 @@ def test_every_task_of_every_part_comes_and_shares_are_exact(shapes):
 
 def test_draws_are_the_same_again_and_go_on_where_they_were():
     source = mixture_of(BOTH, {}).source("train")
-    whole = draw(source, Standing(), seed=3, count=40)
+    whole = draw(source, Standing(), seed=3, count=40).tasks
     first = Standing()
-    halves = [*draw(source, first, seed=3, count=20), *draw(source, first, seed=3, count=20)]
+    halves = [t for _ in range(2) for t in draw(source, first, seed=3, count=20).tasks]
     assert [t.hash for t in whole] == [t.hash for t in halves]
     assert 15 < names(whole)["tool_math"] < 38
 
