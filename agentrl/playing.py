@@ -21,7 +21,6 @@ from agentrl.leftout import Ended, comparable, earned
 from agentrl.measure import refuse_if_all_broke
 from agentrl.sampler import Drawn, Taste, draw
 from agentrl.state import Standing
-from agentrl.state import Standing
 from agentrl.world import World
 
 
