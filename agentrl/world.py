@@ -363,7 +363,8 @@ def _tasks(config: TrainConfig, mixture: Mixture) -> tuple[TaskSource, list[Task
 
 def _engine(config: TrainConfig, policy: Policy) -> Engine:
     context, seed = config.rollout.max_context, config.train.seed
-    return build.build(build.Order(config.engine, policy, policy.folder, context, seed))
+    ahead = config.train.max_staleness > 0
+    return build.build(build.Order(config.engine, policy, policy.folder, context, seed, ahead))
 
 
 def _forecast(config: TrainConfig, policy: Policy) -> Forecast:

@@ -31,6 +31,8 @@ class Order:
     """A folder with the policy's files, for engines that read them."""
     max_context: int
     seed: int
+    trained_meanwhile: bool = False
+    """The policy learns while the engine plays: it needs weights of its own."""
 
 
 def resolve(name: str) -> str:
@@ -48,7 +50,10 @@ def build(order: Order) -> Engine:
 
 def _transformers(order: Order) -> Engine:
     return TransformersEngine(
-        order.policy.model, max_context=order.max_context, max_live=order.settings.max_live
+        order.policy.model,
+        max_context=order.max_context,
+        max_live=order.settings.max_live,
+        own_copy=order.trained_meanwhile,
     )
 
 
