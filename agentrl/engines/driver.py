@@ -42,10 +42,11 @@ class Core(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """Something to do: a request to begin, or a call to make while none runs."""
+    """Something to do: a request to begin, or a call to make while none runs, or at once."""
 
     request: Request | None
     call: Callable[[], Any] | None
+    soon: bool = False
     future: Future[Any] = field(default_factory=Future)
 
 
@@ -68,9 +69,12 @@ class Driver:
         """Begin a request. Cancelling the future drops it."""
         return self._put(_Entry(request, None))
 
-    def call(self, function: Callable[[], Any]) -> Future[Any]:
-        """Run a function in the core's thread as soon as no request is running."""
-        return self._put(_Entry(None, function))
+    def call(self, function: Callable[[], Any], *, soon: bool = False) -> Future[Any]:
+        """Run a function in the core's thread when no request is running, or `soon`: between steps.
+
+        What comes behind it waits for it.
+        """
+        return self._put(_Entry(None, function, soon))
 
     def close(self) -> None:
         """Stop the thread and free the core; whoever still waits gets an EngineError."""
@@ -91,7 +95,7 @@ class Driver:
     def _run(self) -> None:
         waiting: deque[_Entry] = deque()
         while self._receive(waiting):
-            while waiting and (waiting[0].request is not None or not self._live):
+            while waiting and (waiting[0].request or waiting[0].soon or not self._live):
                 self._begin(waiting.popleft())
             if self._live:
                 self._step()
