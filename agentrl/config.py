@@ -249,6 +249,12 @@ class UpdateSection(Section):
     )
     clip_low: float = Field(0.2, gt=0, lt=1, description="Ratio may fall to 1 - this.")
     clip_high: float = Field(0.2, gt=0, description="Ratio may rise to 1 + this.")
+    tis_cap: float = Field(
+        2.0, ge=0, description="Most that a token's ratio to its engine weighs; 0: no limit."
+    )
+    mismatch_limit: float = Field(
+        0.0, ge=0, description="Mean |log ratio| above which a row counts for nothing; 0: none."
+    )
     grad_norm: float = Field(1.0, gt=0, description="Gradients are clipped to this length.")
     tokens_per_micro_batch: int | Literal["auto"] = Field(
         "auto", description="Most tokens that go forward at once; auto: what memory allows."

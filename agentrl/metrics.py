@@ -49,6 +49,8 @@ METRICS: dict[str, str] = {
     "stale/max": "the same, most of any",
     "stale/dropped": "trajectories too far behind, refused before selection",
     "mismatch/k3": "drift between engine and learner, k3 estimate per token",
+    "mismatch/capped": "share of trained tokens whose ratio to the engine was cut to the cap",
+    "mismatch/masked": "rows too far from the policy that sampled them, left without weight",
     "env/turns": "turns an episode",
     "env/tool_calls": "calls an episode",
     "env/tool_failures": "share of calls that failed",
@@ -148,6 +150,8 @@ def _update_part(update: UpdateReport | None) -> dict[str, Any]:
         "update/peak_bytes": update.peak_bytes,
         "update/oom_retries": update.oom_retries,
         "mismatch/k3": update.k3,
+        "mismatch/capped": update.capped,
+        "mismatch/masked": update.masked,
     }
 
 

@@ -26,6 +26,7 @@ from agentrl.events import Event, Listener, tell
 from agentrl.forecast import Forecast, forecast_of, probe
 from agentrl.interrupt import deaf
 from agentrl.interval import Interval
+from agentrl.loss import Trust
 from agentrl.measure import Measurement, distinct
 from agentrl.mixture import Mixture, firsts, mixture_of
 from agentrl.opening import opening_of
@@ -389,8 +390,7 @@ def _learner(
         weight_decay=u.weight_decay,
         optimizer=u.optimizer,
         loss=u.loss,
-        clip_low=u.clip_low,
-        clip_high=u.clip_high,
+        trust=Trust(u.clip_low, u.clip_high, u.tis_cap, u.mismatch_limit),
         grad_norm=u.grad_norm,
         tokens_per_micro_batch=forecast.cap,
         temperature=config.rollout.temperature,
