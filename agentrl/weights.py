@@ -200,6 +200,10 @@ class ModelWeights:
         for name, held in _named(self._model).items():
             yield name, merging.whole(held)
 
+    def save_adapter(self, folder: Path) -> None:
+        """Write the adapter alone, as peft does."""
+        adapter.save(self._model, folder, self._model.name_or_path or "")
+
     @torch.no_grad()
     def fingerprint(self, ids: Sequence[int]) -> list[float]:
         """Log-prob of each id of `ids[1:]` given those before it, at temperature 1."""

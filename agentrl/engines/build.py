@@ -8,13 +8,17 @@ Not   vllm itself: it is imported by engines/vllm.py, and only when an engine of
 from __future__ import annotations
 
 import importlib.util
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from agentrl import adapter
 from agentrl.config import EngineSection
+from agentrl.engines.servers.starting import Trained, start
 from agentrl.engines.transformers import TransformersEngine
 from agentrl.engines.vllm import VllmEngine
 from agentrl.policy import Engine
@@ -72,4 +76,20 @@ def _vllm(order: Order) -> Engine:
     )
 
 
-ENGINES: dict[str, Callable[[Order], Engine]] = {"transformers": _transformers, "vllm": _vllm}
+def _servers(order: Order) -> Engine:
+    model: Any = order.policy.model
+    trained = Trained(
+        order.folder,
+        vocabulary=model.get_input_embeddings().weight.shape[0],
+        twins={of: to for to, of in model.all_tied_weights_keys.items()},
+        adapted=adapter.is_adapted(model),
+        context=order.max_context,
+    )
+    return start(order.settings, trained, logging.getLogger("agentrl").warning)
+
+
+ENGINES: dict[str, Callable[[Order], Engine]] = {
+    "transformers": _transformers,
+    "vllm": _vllm,
+    "vllm-server": _servers,
+}
