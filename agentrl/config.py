@@ -276,6 +276,14 @@ class UpdateSection(Section):
         """A number of tokens, or auto."""
         return _tokens(value, least=1)
 
+    @field_validator("tis_cap")
+    @classmethod
+    def above_one(cls, value: float) -> float:
+        """A token that the engine and the learner agree on keeps its whole weight."""
+        if 0 < value < 1:
+            raise ValueError("below 1 it would cut ratios of 1 too. Give 1 or more, or 0.")
+        return value
+
     @field_validator("memory")
     @classmethod
     def sized(cls, value: str) -> str:
