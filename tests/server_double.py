@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
-VOCABULARY = 50
+VOCABULARY = 500
 STOP = 1
 GENERATE, COMPLETIONS = "/inference/v1/generate", "/v1/completions"
 
@@ -74,6 +74,7 @@ class ServerDouble:
 
         class Server(ThreadingHTTPServer):
             daemon_threads = True
+            request_queue_size = 128
             block_on_close = False
 
             def handle_error(self, request: Any, address: Any) -> None:

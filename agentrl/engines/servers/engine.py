@@ -116,14 +116,13 @@ class ServersEngine:
             f"engine vllm-server: the hand-over of version {version} failed. Weights are "
             "unknown; nothing is sampled before a hand-over succeeds."
         )
-        taking = [server for server in self.servers if server.up or not self._carrier.again]
-        probe = await self._probe_from(taking)
+        probe = await self._probe_from(self.servers)
         proof = Proof(version, probe, source.fingerprint(probe))
         await self._carrier.bring(source, version)
-        for server in taking:
+        for server in self.servers:
             server.close()
         done = await asyncio.gather(
-            *(self._hand(server, proof) for server in taking), return_exceptions=True
+            *(self._hand(server, proof) for server in self.servers), return_exceptions=True
         )
         self._judge([error for error in done if error is not None], proof)
         await self._carrier.tidy(self.servers)
