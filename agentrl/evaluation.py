@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agentrl import checkpoint, disk, record
+from agentrl import disk, record
 from agentrl.blocking import refuse_running_loop
 from agentrl.config import EvalConfig
 from agentrl.engines import build
@@ -25,6 +25,7 @@ from agentrl.measure import Measurement, distinct, measure, refuse_if_all_broke
 from agentrl.mixture import mixture_of
 from agentrl.record import episode_lines
 from agentrl.render import renderer_for
+from agentrl.saved import saved
 from agentrl.weights import ModelWeights, load_policy
 from agentrl.world import check_fits, play_of
 
@@ -76,7 +77,12 @@ def evaluate(
     check_fits(mixture, tasks, renderer, config.rollout, policy)
     engine = build.build(
         build.Order(
-            config.engine, policy, policy.folder, config.rollout.max_context, config.eval.seed
+            config.engine,
+            policy,
+            policy.folder,
+            config.rollout.max_context,
+            config.eval.seed,
+            rollout=config.rollout,
         )
     )
     world = play_of(config.rollout, engine, renderer, config.eval.split)
@@ -108,13 +114,7 @@ def evaluate(
 
 def _model(config: EvalConfig) -> str:
     """The model's name, or the folder of a run's checkpointed policy."""
-    if not config.eval.run:
-        return config.model.name
-    run, _, step = config.eval.run.partition("@")
-    if step and not step.isdigit():
-        raise UsageError(f"--run {config.eval.run}: {step!r} is no step. Write RUN or RUN@STEP.")
-    folder = record.locate(run)
-    return str(checkpoint.find(folder.checkpoints, int(step) if step else None) / checkpoint.POLICY)
+    return str(saved(config.eval.run).folder) if config.eval.run else config.model.name
 
 
 def _write(out: Path, result: Evaluation, groups: Sequence[Any], command: Sequence[str]) -> None:

@@ -64,6 +64,25 @@ EVAL_FLAGS = _BOTH | {
     "--seed": "eval.seed",
     "--out": "out",
 }
+ROLLOUT_FLAGS = _BOTH | {
+    "--run": "collect.run",
+    "--split": "collect.split",
+    "--tasks": "collect.tasks",
+    "--n": "collect.n",
+    "--seed": "collect.seed",
+    "--out": "out",
+}
+SFT_FLAGS = {
+    "--model": "model.name",
+    "--keep": "sft.keep",
+    "--epochs": "sft.epochs",
+    "--batch": "sft.batch",
+    "--heldout": "sft.heldout",
+    "--lr": "update.lr",
+    "--memory": "update.memory",
+    "--seed": "sft.seed",
+    "--out": "out",
+}
 """Short flags; every other setting is `--section.key`."""
 
 

@@ -80,6 +80,7 @@ class Learner:
         weight_decay: float = 0.0,
         optimizer: str = "adamw",
         loss: str = "grpo",
+        objective: Callable[..., TokenSums] = clipped_loss,
         trust: Trust | None = None,
         grad_norm: float = 1.0,
         tokens_per_micro_batch: int = 8192,
@@ -98,7 +99,8 @@ class Learner:
             lr: Learning rate.
             weight_decay: AdamW's decoupled decay.
             optimizer: A name of OPTIMIZERS.
-            loss: A name of loss.LOSSES.
+            loss: A name of loss.LOSSES: how tokens are averaged.
+            objective: What is summed over tokens.
             trust: How far tokens may be from the engine's policy; None takes Trust().
             grad_norm: Gradients are clipped to this length.
             tokens_per_micro_batch: The cap to start with.
@@ -122,7 +124,7 @@ class Learner:
         self._recomputing = partial(MEMORY[checkpointing], model)
         self._temperature = temperature
         self._token_weights = loss_named(loss)
-        self._clip = asdict(trust or Trust())
+        self._objective = partial(objective, **asdict(trust or Trust()))
         self._meter = Meter(gauge or gauge_of(model.device), observe)
         parallel.share([p for p in model.parameters() if p.requires_grad])
         together(parallel, self._verify)
@@ -342,7 +344,7 @@ class Learner:
         """One micro-batch; nothing of it is referred to afterwards."""
         samples, weights = zip(*rows, strict=True) if rows else ((), ())
         laid, found = self._scored(samples, weights)
-        sums = clipped_loss(found.logprobs, *laid.columns, owner=laid.owner, **self._clip)
+        sums = self._objective(found.logprobs, *laid.columns, owner=laid.owner)
         sums.loss.backward()
         scalars = (sums.loss.detach(), found.entropy.sum(), *sums[1:])
         return torch.stack([value.float() for value in scalars])

@@ -26,6 +26,8 @@ DONE, FAILED, WRONG, PROBLEMS, INTERRUPTED = 0, 1, 2, 3, 130
 COMMANDS = {
     "train": ("agentrl.cli.train", "train a policy in an environment"),
     "eval": ("agentrl.cli.evaluate", "measure a policy on held-out tasks"),
+    "rollout": ("agentrl.cli.rollout", "play groups and write them to a file"),
+    "sft": ("agentrl.cli.sft", "learn from kept trajectories of such files"),
     "plan": ("agentrl.cli.plan", "say what fits into a GPU's memory, without one"),
     "envs": ("agentrl.cli.envs", "list, show, check, play and write environments"),
     "mcp": ("agentrl.cli.serve_mcp", "serve an environment's tools to other agents, over MCP"),
@@ -34,7 +36,7 @@ COMMANDS = {
 }
 """Name to module and summary; the module's `run(words)` returns the exit code."""
 
-_MODEL_COMMANDS = ("train", "eval")
+_MODEL_COMMANDS = ("train", "eval", "rollout", "sft")
 _LOOKS = ("-h", "--help", "--dry-run")
 
 _HELP = """\

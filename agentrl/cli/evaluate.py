@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from agentrl.cli.config import Family, config_file
+from agentrl.cli.config import Family, as_trained, config_file
 from agentrl.cli.output import output
 from agentrl.cli.parser import Parser, split_settings
 from agentrl.config import EvalConfig
 from agentrl.settings import EVAL_FLAGS
-from agentrl.tomlfile import TomlFile, read
 
 EXAMPLES = (
     "--env tool_math",
     "--env tool_math --run runs/tool_math-001 --tasks 500 --k 4 --json",
 )
-
-SHARED = ("env", "rollout")
-"""Sections that an evaluation takes from the run it measures, unless flags say otherwise."""
 
 
 def run(words: Sequence[str]) -> int:
@@ -34,9 +29,9 @@ def run(words: Sequence[str]) -> int:
     )
     args = parser.read(rest, EVAL_FLAGS)
     files = [config_file(text) for text in args.config]
-    run_name = next((v for k, v in reversed(flags) if family.short.get(k, k[2:]) == "eval.run"), "")
+    run_name = family.last(flags, "eval.run")
     if run_name:
-        files.insert(0, _as_trained(run_name))
+        files.insert(0, as_trained(run_name))
     resolved = family.resolve(files, flags)
     with output(args.json) as out:
         from agentrl.evaluation import evaluate
@@ -45,14 +40,6 @@ def run(words: Sequence[str]) -> int:
         out.document = found.as_json()
         out.say(table(out.document))
     return 0
-
-
-def _as_trained(name: str) -> TomlFile:
-    """What the run was trained in and how it was sampled: measured otherwise, it would differ."""
-    from agentrl.record import locate
-
-    file = read(locate(name.partition("@")[0]).path / "config.toml")
-    return replace(file, values={k: v for k, v in file.values.items() if k in SHARED})
 
 
 def table(found: Mapping[str, Any]) -> str:
