@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from agentrl.errors import EngineError
+from agentrl.errors import AgentRLError, EngineError
 from agentrl.policy import Request
 
 
@@ -47,6 +47,8 @@ class _Entry:
     request: Request | None
     call: Callable[[], Any] | None
     soon: bool = False
+    fatal: bool = False
+    """Where the call fails, so does every request that is running."""
     future: Future[Any] = field(default_factory=Future)
 
 
@@ -75,6 +77,10 @@ class Driver:
         What comes behind it waits for it.
         """
         return self._put(_Entry(None, function, soon))
+
+    def change(self, function: Callable[[], Any]) -> Future[Any]:
+        """The same, soon; where the function fails, all that is running fails with it."""
+        return self._put(_Entry(None, function, soon=True, fatal=True))
 
     def close(self) -> None:
         """Stop the thread and free the core; whoever still waits gets an EngineError."""
@@ -135,7 +141,20 @@ class Driver:
         try:
             entry.future.set_result(entry.call())
         except Exception as error:
+            if entry.fatal:
+                self._lose(error)
             entry.future.set_exception(error)
+
+    def _lose(self, error: Exception) -> None:
+        """What was running can't go on after a change that failed; the core can."""
+        problem = error if isinstance(error, AgentRLError) else EngineError(repr(error))
+        try:
+            for key, future in self._live.items():
+                self._core.drop(key)
+                _fail(future, type(problem)(str(problem)))
+            self._live.clear()
+        except Exception as broken:
+            self._break(broken)
 
     def _step(self) -> None:
         try:
