@@ -20,6 +20,7 @@ from agentrl.figures import UpdateReport
 from agentrl.pipeline import Pipeline
 from agentrl.playing import Played
 from agentrl.state import Standing
+from agentrl.unbroken import unbroken
 from agentrl.world import World
 
 T = TypeVar("T")
@@ -88,7 +89,9 @@ async def room(course: Course) -> AsyncIterator[None]:
 
 
 async def hand_over(course: Course) -> None:
-    """Bring the newest weights into the engine, unless it has them."""
+    """Bring the newest weights into the engine; who has them waits for no update."""
+    if course.loaded == course.world.standing.version:
+        return
     async with course.held:
         version = course.world.standing.version
         if course.loaded != version:
@@ -104,9 +107,4 @@ async def at_once(work: Callable[[], T]) -> T:
 
 async def apart(work: Callable[[], T]) -> T:
     """Do it on a thread, and leave no one alone with it: a cancellation waits for its end."""
-    doing = asyncio.get_running_loop().run_in_executor(None, work)
-    try:
-        return await asyncio.shield(doing)
-    except asyncio.CancelledError:
-        await asyncio.wait([doing])
-        raise
+    return await unbroken(asyncio.get_running_loop().run_in_executor(None, work))

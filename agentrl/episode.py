@@ -31,8 +31,11 @@ from agentrl.scoring import EpisodeEnd
 from agentrl.tape import Tape
 from agentrl.task import Task
 from agentrl.trajectory import Span, Stop, Trajectory, conversation
+from agentrl.unbroken import unbroken
 
 T = TypeVar("T")
+LETTING_GO = 5.0
+"""Seconds that an environment has to release what it holds after its episode was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +97,7 @@ def turn_seed(seed: int, turn: int) -> int:
     return seed_from(seed, turn)
 
 
-async def play(
-    env: ToolEnv, seat: Seat, world: Play, notice: Notice | None = None
-) -> Trajectory:
+async def play(env: ToolEnv, seat: Seat, world: Play, notice: Notice | None = None) -> Trajectory:
     """Play one episode to its end, or until a notice says that nobody needs it.
 
     Raises:
@@ -195,8 +196,7 @@ async def _reset(table: _Table, deadline: float) -> Sequence[Message]:
 async def _release(env: ToolEnv, world: Play, end: EpisodeEnd) -> EpisodeEnd:
     """Let go of what the episode held; where that breaks, the next episode cannot be trusted."""
     try:
-        async with asyncio.timeout(world.limits.timeout):
-            await env.arelease()
+        await unbroken(asyncio.wait_for(env.arelease(), world.limits.timeout), LETTING_GO)
     except (EnvironmentFault, TimeoutError) as fault:
         return EpisodeEnd(stop=Stop.ENV_ERROR, problem=str(fault) or "release took too long")
     return end

@@ -17,8 +17,10 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
-RECANCEL = 0.2
-"""Seconds until play that was told to end is told again."""
+
+
+async def nothing() -> None:
+    """What is always ready."""
 
 
 class Pipeline(Generic[T]):
@@ -29,6 +31,7 @@ class Pipeline(Generic[T]):
         play: Callable[[int], Awaitable[T]],
         *,
         first: int,
+        before: Callable[[], Awaitable[None]] = nothing,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin with nothing allowed.
@@ -36,9 +39,11 @@ class Pipeline(Generic[T]):
         Args:
             play: Plays the step of a number.
             first: The step to begin with; others follow by one.
+            before: What is waited for before each step; its seconds are no play.
             now: Seconds.
         """
         self._play = play
+        self._before = before
         self._now = now
         self._next = first
         self._allowed = first - 1
@@ -94,15 +99,18 @@ class Pipeline(Generic[T]):
     async def close(self) -> None:
         """End what is going on; afterwards nothing plays."""
         self._allowed = self._next - 1
-        while self._runner is not None and not self._runner.done():
-            # Again and again: wait_for of Python 3.11 may lose a cancellation.
+        if self._runner is None:
+            return
+        if not self._runner.done():
+            # Once: a second time would break off what lets go of environments.
             self._runner.cancel()
-            await asyncio.wait([self._runner], timeout=RECANCEL)
-        if self._runner is not None and not self._runner.cancelled():
+            await asyncio.wait([self._runner])
+        if not self._runner.cancelled():
             self._runner.exception()
 
     async def _run(self) -> None:
         while self._next <= self._allowed:
+            await self._before()
             self._since = self._now()
             try:
                 self._ready.append(await self._play(self._next))

@@ -29,7 +29,7 @@ from agentrl.group import Group, seed_for
 from agentrl.interrupt import Interrupt, listening
 from agentrl.ledger import RunSummary, count, followed, save, show, started, summary, write
 from agentrl.measure import Measurement, measure, refuse_if_all_broke
-from agentrl.metrics import step_row
+from agentrl.metrics import engine_part, step_row
 from agentrl.parallel import MODES
 from agentrl.pipeline import Pipeline
 from agentrl.playing import play_step
@@ -124,8 +124,12 @@ async def begin(world: World, clock: Clock | None = None) -> Course:
     clock = clock or Clock(world.standing.seconds)
     clock.marked = clock.now()
     course = Course(world, clock, copy.deepcopy(world.standing))
-    first = world.standing.step + 1
-    course.pipeline = Pipeline(partial(_roll_out, course), first=first, now=clock.now)
+    course.pipeline = Pipeline(
+        partial(_roll_out, course),
+        first=world.standing.step + 1,
+        before=partial(hand_over, course),
+        now=clock.now,
+    )
     await world.engine.load(world.weights, world.standing.version)
     course.loaded = world.standing.version
     return course
@@ -136,6 +140,7 @@ async def step(course: Course, relabel: Relabel) -> StepRecord:
     world, clock, pipeline = course.world, course.clock, course.pipeline
     number, cap = world.standing.step + 1, world.learner.cap
     begun, before, busy = clock.now(), dict(clock.spent), pipeline.busy
+    counted = world.engine.counters()
     rollout = await _take(course, number)
     idle = {"idle_learner": clock.now() - begun}
     with clock.phase("select"):
@@ -158,6 +163,7 @@ async def step(course: Course, relabel: Relabel) -> StepRecord:
         cap=cap,
         predicted=world.forecast.peak(update.widest) if update else None,
     )
+    row |= engine_part(counted, world.engine.counters())
     if _due(world.config.train.eval_every, number):
         row |= _heldout(await _measure(course))
     row |= rollout.played.row
@@ -179,7 +185,6 @@ async def _take(course: Course, number: int) -> Rollout:
 
 
 async def _roll_out(course: Course, number: int) -> Rollout:
-    await hand_over(course)
     begun = course.clock.now()
     with course.clock.phase("rollout"):
         played = await play_step(course.world, course.drawing, number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -169,28 +170,45 @@ def test_who_waits_is_told_what_broke() -> None:
     run(story)
 
 
-def test_closing_ends_play_even_where_a_cancellation_is_lost() -> None:
+def test_closing_waits_until_play_has_let_go_of_what_it_held() -> None:
     async def story(stage: Stage) -> None:
-        deaf = iter([True, True])
-
         async def play(step: int) -> int:
-            while True:
-                try:
-                    await stage.curtain(step).wait()
-                except asyncio.CancelledError:
-                    if not next(deaf, False):
-                        stage.cancelled.append(step)
-                        raise
+            try:
+                return await stage.play(step)
+            finally:
+                await asyncio.sleep(0.05)
+                stage.ended.append(-step)
 
         pipeline = Pipeline(play, first=1)
         pipeline.allow(4)
         await settle()
         await pipeline.close()
-        assert pipeline.idle
+        assert (pipeline.idle, stage.begun, stage.ended) == (True, [1], [-1])
         await pipeline.close()
-        assert len(asyncio.all_tasks()) <= 2
 
     assert run(story).cancelled == [1]
+
+
+def test_where_a_cancellation_is_lost_closing_waits_for_the_step_and_begins_no_other() -> None:
+    async def story(stage: Stage) -> None:
+        async def play(step: int) -> int:
+            with suppress(asyncio.CancelledError):
+                await stage.curtain(step).wait()
+            return await stage.play(step)
+
+        stage.curtain(1)
+        pipeline = Pipeline(play, first=1)
+        pipeline.allow(4)
+        await settle()
+        closing = asyncio.ensure_future(pipeline.close())
+        await settle()
+        assert not closing.done()
+        stage.curtain(1).set()
+        await closing
+        assert stage.ended == [1]
+        assert stage.begun == [1]
+
+    run(story)
 
 
 def test_seconds_of_play_are_counted_while_it_goes_on() -> None:
