@@ -7,7 +7,7 @@ Not   numbers of kept rows under names of all rows: `reward` is over every valid
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -55,8 +55,23 @@ METRICS: dict[str, str] = {
     "env/tool_calls": "calls an episode",
     "env/tool_failures": "share of calls that failed",
     "env/truncated": "episodes that a limit ended",
-    "env/infra_errors": "episodes that infrastructure broke",
+    "env/infra_errors": "episodes that infrastructure broke, also when they were played again",
+    "env/refills": "times that an episode was played again because infrastructure broke it",
+    "rollout/cancelled": "episodes that were begun and given up: their groups were complete",
+    "rollout/length_bias": "mean of sampled tokens of the episodes that count over that of all "
+    "that were begun; given up ones count what they had, so below 1 short ones were preferred",
     "tokens/sampled": "tokens sampled in the step",
+    "engine/requests": "turns that the engine was asked for and that ended in the step",
+    "engine/prompt_tokens": "tokens of their prompts",
+    "engine/cached_tokens": "those of them whose keys and values the engine still had",
+    "engine/prefix_hits": "cached_tokens over prompt_tokens; engines share whole blocks only",
+    "engine/sampled_tokens": "tokens that the engine sampled",
+    "engine/forwarded_tokens": "tokens that went through the engine's model",
+    "engine/hand_overs": "hand-overs of weights to servers",
+    "engine/retries": "requests that were sent to a server again",
+    "engine/moved_sessions": "episodes that went on at another server",
+    "engine/servers_lost": "servers that stopped answering",
+    "engine/servers_back": "servers that answer again",
     "play/skipped": "tasks that were met and skipped: their last groups were flat",
     "play/returned": "tasks that would have been skipped, played in full by lot",
     "play/pilot_flat": "groups that ended after their pilot",
@@ -94,6 +109,15 @@ def step_row(
     row |= {"step": step, "version": version, "plan/cap": cap, "plan/predicted_bytes": predicted}
     row |= _select_part(chosen) | _env_part(chosen) | _update_part(update)
     row |= {f"time/{name}": value for name, value in seconds.items()}
+    return row
+
+
+def engine_part(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, Any]:
+    """What an engine counted since then."""
+    more = {name: count - before.get(name, 0) for name, count in now.items()}
+    row: dict[str, Any] = {f"engine/{name}": count for name, count in more.items()}
+    if more.get("prompt_tokens") and "cached_tokens" in more:
+        row["engine/prefix_hits"] = more["cached_tokens"] / more["prompt_tokens"]
     return row
 
 
