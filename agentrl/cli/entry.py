@@ -28,6 +28,7 @@ COMMANDS = {
     "eval": ("agentrl.cli.evaluate", "measure a policy on held-out tasks"),
     "rollout": ("agentrl.cli.rollout", "play groups and write them to a file"),
     "sft": ("agentrl.cli.sft", "learn from kept trajectories of such files"),
+    "serve": ("agentrl.cli.serve", "start a vLLM server to train with"),
     "plan": ("agentrl.cli.plan", "say what fits into a GPU's memory, without one"),
     "envs": ("agentrl.cli.envs", "list, show, check, play and write environments"),
     "mcp": ("agentrl.cli.serve_mcp", "serve an environment's tools to other agents, over MCP"),
