@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from agentrl.errors import UsageError
 from agentrl.memory.size import parse_size
 from agentrl.pilot import shortest
+from agentrl.schedule import Asked
 from agentrl.selection.question import OPTIMAL, Question, check
 
 EngineName = Literal["auto", "transformers", "vllm", "vllm-server"]
@@ -147,6 +148,29 @@ class RolloutSection(Section):
         2048, ge=16, description="Tokens of one tool result; the middle goes, with a notice."
     )
     timeout: float = Field(600.0, gt=0, description="Seconds an episode may take.")
+    schedule: Asked = Field(
+        "auto",
+        description="waves: the turns of all episodes together, repeatable to the bit; stream: "
+        "each as soon as its tools return; auto: waves with transformers.",
+    )
+    requests_at_once: int = Field(
+        0, ge=0, description="Turns at the engine at once, all episodes together; 0: no limit."
+    )
+    resets_at_once: int = Field(
+        64, ge=0, description="Environments made or reset at once; 0: no limit."
+    )
+    calls_at_once: int = Field(
+        256, ge=0, description="Calls of tools at once, all episodes together; 0: no limit."
+    )
+    max_refills: int = Field(
+        1, ge=0, description="Times an episode that infrastructure broke is played again."
+    )
+    oversample: int = Field(
+        0,
+        ge=0,
+        description="Episodes of a group beyond n, of which the last to end are given up; 0: wait "
+        "for all. Short episodes end first: see rollout/length_bias.",
+    )
 
 
 class SelectSection(Section):

@@ -68,7 +68,7 @@ class ToolEnv(SeededLate[list[Message], str | AssistantTurn]):
     _opening: tuple[Message, ...] = ()
     _turns: tuple[Turn, ...] = ()
     _called: int = 0
-    """Calls that the policy wrote so far; a sum over all turns would cost each more than the last."""
+    """Calls that the policy wrote so far: no turn has to count those of all before."""
     _end: EpisodeEnd | None = None
     _held: Sequence[ToolEnv | Toolbox] = ()
     """Whose `start` was called and `release` not yet, in the order of starting."""

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class GivenUp(Exception):  # noqa: N818 - no error: nothing is wrong
+class GivenUp(Exception):
     """The episode ends here, and nobody wants what came of it."""
 
 
@@ -42,14 +42,14 @@ class Notice:
             GivenUp: it was given before the block was through.
         """
         self.refuse_if_given()
+        self._scope = scope = asyncio.timeout(None)
         try:
-            async with asyncio.timeout(None) as scope:
-                self._scope = scope
+            async with scope:
                 yield
         except TimeoutError:
-            if not scope.expired():
-                raise
-            raise GivenUp("it was given up: its group was complete without it.") from None
+            if scope.expired():
+                self.refuse_if_given()
+            raise
         finally:
             self._scope = None
 

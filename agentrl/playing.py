@@ -15,6 +15,7 @@ from typing import Any
 from agentrl import leftout, past
 from agentrl.config import TrainConfig
 from agentrl.curriculum import counted
+from agentrl.effort import rollout_part
 from agentrl.events import Played as OneMore
 from agentrl.group import Group, outcome_of, play_groups, seed_for
 from agentrl.leftout import Ended, earned
@@ -33,7 +34,7 @@ class Played:
 
     groups: Sequence[Group]
     row: Mapping[str, Any]
-    """Names of play/."""
+    """Names of play/ and rollout/."""
 
 
 async def play_step(world: World, standing: Standing, number: int) -> Played:
@@ -56,7 +57,7 @@ async def play_step(world: World, standing: Standing, number: int) -> Played:
         standing.pasts = remembered(standing.pasts, ended)
     standing.audits = leftout.audited(standing.audits, ended)
     row = leftout.play_part(ended, drawn.skipped, standing.audits, config.select.n)
-    return Played(groups, row)
+    return Played(groups, {**row, **rollout_part([(g.trajectories, g.effort) for g in groups])})
 
 
 def remembered(pasts: past.Pasts, ended: Sequence[Ended]) -> dict[str, Sequence[float]]:
@@ -85,6 +86,7 @@ def _rules(config: TrainConfig) -> Rules:
 def _wave(world: World, number: int) -> Wave:
     """Plays with the world's engine, and tells of each episode."""
     done, seed = itertools.count(1), world.config.train.seed
+    n, oversample = world.config.select.n, world.config.rollout.oversample
 
     def telling(expected: int) -> Callable[[Trajectory], None]:
         return lambda _: world.emit(OneMore("rollout", next(done), expected))
@@ -98,6 +100,8 @@ def _wave(world: World, number: int) -> Wave:
             seed_of=lambda task, member: seed_for(seed, number, task.hash, member),
             world=world.play,
             on_done=telling(expected),
+            # A pilot is the first few anyway: to drop the last of those would say little of it.
+            spare=oversample if last == n else 0,
         )
 
     return wave

@@ -84,4 +84,5 @@ def _joined(first: Ended, rest: Group, rules: Rules) -> Ended:
     """A pilot and the members after it."""
     every = first.group.trajectories + rest.trajectories
     rewards = comparable(every, rules.truncated)
-    return Ended(Group(rest.task, every), first.way, rewards, first.guess, first.chance)
+    group = Group(rest.task, every, first.group.effort + rest.effort)
+    return Ended(group, first.way, rewards, first.guess, first.chance)

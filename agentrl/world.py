@@ -24,6 +24,7 @@ from agentrl.episode import Limits, Play
 from agentrl.errors import UsageError
 from agentrl.events import Event, Listener, tell
 from agentrl.forecast import Forecast, forecast_of, probe
+from agentrl.gate import Gate, Gates
 from agentrl.interrupt import deaf
 from agentrl.interval import Interval
 from agentrl.loss import Trust
@@ -51,6 +52,9 @@ FREE = frozenset(
         "train.keep_checkpoints",
         "train.flat_warning",
         "record.tokens",
+        "rollout.requests_at_once",
+        "rollout.resets_at_once",
+        "rollout.calls_at_once",
         "engine.urls",
         "engine.weights",
         "engine.weights_folder",
@@ -178,7 +182,7 @@ def _prepare(
         forecast=forecast,
         learner=learner,
         engine=engine,
-        play=play_of(config.rollout, engine, renderer, "train"),
+        play=play_of(config.rollout, engine, renderer, "train", learns=True),
         play_heldout=play_of(config.rollout, engine, renderer, "test"),
         standing=standing,
         parts={
@@ -205,8 +209,18 @@ def assist(config: TrainConfig, parallel: Parallel) -> int:
         return follow(learner, policy, parallel)
 
 
-def play_of(rollout: RolloutSection, engine: Engine, renderer: Renderer, split: str) -> Play:
-    """How episodes are played: the same in training and on held-out tasks."""
+def play_of(
+    rollout: RolloutSection, engine: Engine, renderer: Renderer, split: str, *, learns: bool = False
+) -> Play:
+    """How episodes are played: the same in training and on held-out tasks.
+
+    Args:
+        rollout: Settings.
+        engine: What plays.
+        renderer: What its tokens mean.
+        split: Where the tasks come from.
+        learns: The tokens will be trained on, so each needs its log-prob.
+    """
     limits = Limits(
         max_turn_tokens=rollout.max_turn_tokens,
         max_tokens=rollout.max_tokens,
@@ -214,7 +228,21 @@ def play_of(rollout: RolloutSection, engine: Engine, renderer: Renderer, split: 
         max_observation_tokens=rollout.max_observation_tokens,
         timeout=rollout.timeout,
     )
-    return Play(engine, renderer, Sampling(rollout.temperature), limits, split)
+    gates = Gates(
+        requests=Gate(rollout.requests_at_once),
+        resets=Gate(rollout.resets_at_once),
+        calls=Gate(rollout.calls_at_once),
+    )
+    return Play(
+        engine,
+        renderer,
+        Sampling(rollout.temperature),
+        limits,
+        split,
+        gates=gates,
+        max_refills=rollout.max_refills,
+        learns=learns,
+    )
 
 
 def check_fits(
@@ -365,7 +393,8 @@ def _tasks(config: TrainConfig, mixture: Mixture) -> tuple[TaskSource, list[Task
 def _engine(config: TrainConfig, policy: Policy) -> Engine:
     context, seed = config.rollout.max_context, config.train.seed
     ahead = config.train.max_staleness > 0
-    return build.build(build.Order(config.engine, policy, policy.folder, context, seed, ahead))
+    order = build.Order(config.engine, policy, policy.folder, context, seed, ahead, config.rollout)
+    return build.build(order)
 
 
 def _forecast(config: TrainConfig, policy: Policy) -> Forecast:

@@ -10,18 +10,19 @@ from __future__ import annotations
 import importlib.util
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from agentrl import adapter
-from agentrl.config import EngineSection
+from agentrl.config import EngineSection, RolloutSection
 from agentrl.engines.servers.starting import Trained, start
 from agentrl.engines.transformers import TransformersEngine
 from agentrl.engines.vllm import VllmEngine
 from agentrl.policy import Engine
+from agentrl.schedule import refuse_in_waves, schedule_of
 from agentrl.weights import Policy
 
 
@@ -37,6 +38,13 @@ class Order:
     seed: int
     trained_meanwhile: bool = False
     """The policy learns while the engine plays: it needs weights of its own."""
+    rollout: RolloutSection = field(default_factory=RolloutSection)
+    """How episodes will be played on it."""
+
+    @property
+    def waves(self) -> bool:
+        """Whether turns are computed in waves; UsageError where the engine can't do that."""
+        return schedule_of(resolve(self.settings.name), self.rollout.schedule) == "waves"
 
 
 def resolve(name: str) -> str:
@@ -48,7 +56,14 @@ def resolve(name: str) -> str:
 
 
 def build(order: Order) -> Engine:
-    """Start the engine that the settings name."""
+    """Start the engine that the settings name.
+
+    Raises:
+        UsageError: it can't, or not play so.
+    """
+    if order.waves:
+        rollout = order.rollout
+        refuse_in_waves(oversample=rollout.oversample, requests=rollout.requests_at_once)
     return ENGINES[resolve(order.settings.name)](order)
 
 
