@@ -141,7 +141,6 @@ async def step(course: Course, relabel: Relabel) -> StepRecord:
     number, cap = world.standing.step + 1, world.learner.cap
     begun, before, busy = clock.now(), dict(clock.spent), pipeline.busy
     counted = world.engine.counters()
-    counted = world.engine.counters()
     rollout = await _take(course, number)
     idle = {"idle_learner": clock.now() - begun}
     with clock.phase("select"):
@@ -164,7 +163,6 @@ async def step(course: Course, relabel: Relabel) -> StepRecord:
         cap=cap,
         predicted=world.forecast.peak(update.widest) if update else None,
     )
-    row |= engine_part(counted, world.engine.counters())
     row |= engine_part(counted, world.engine.counters())
     if _due(world.config.train.eval_every, number):
         row |= _heldout(await _measure(course))
