@@ -102,6 +102,8 @@ class Cache:
         self.common, self.groups, self.own = (Bank(shape) for _ in range(3))
         self.start: Block | None = None
         """What all prompts begin with."""
+        self.peak = 0
+        """Most bytes that were set aside so far."""
         self._blocks: dict[Ids, Block] = {}
         self._seen: set[Ids] = set()
 
@@ -158,6 +160,7 @@ class Cache:
                 fresh.append(request)
         shared = self._share(fresh) if fresh else Shared()
         self._settle(requests)
+        self.peak = max(self.peak, self.bytes)
         return shared
 
     def fitting(self, requests: Sequence[Request], beside: Collection[Session]) -> int:
