@@ -73,6 +73,7 @@ def _transformers(order: Order) -> Engine:
         max_context=order.max_context,
         max_live=order.settings.max_live,
         own_copy=order.trained_meanwhile,
+        schedule="waves" if order.waves else "stream",
     )
 
 
