@@ -204,14 +204,15 @@ class Core:
         self._rise(WEIGHTS)
 
     def _rise(self, part: str) -> None:
-        """Wake up to and with a part, in their order; a part that fails stays asleep."""
+        """Wake up to and with a part, in their order; after a failure nothing is sampled."""
         while part in self._asleep:
             first, *rest = self._asleep
+            doubt, self._doubt = self._doubt, f"engine vllm: it could not wake its {first}."
             with blame(EngineError, f"engine vllm, waking its {first}"):
                 self._vllm.wake(first)
                 if not rest:
                     self._vllm.forget()
-            self._asleep = tuple(rest)
+            self._asleep, self._doubt = tuple(rest), doubt
 
     def _refuse_missing(self, names: Set[str], version: int) -> None:
         if missing := sorted(self._model.names - names):
