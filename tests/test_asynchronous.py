@@ -68,13 +68,21 @@ def metrics(run: Path) -> list[dict[str, Any]]:
     return list(disk.rows(run / "metrics.jsonl"))
 
 
+def learned(run: Path) -> list[dict[str, Any]]:
+    """Figures of every step but the engine's, which counts what was played while it lasted."""
+    return [
+        {name: value for name, value in row.items() if not name.startswith("engine/")}
+        for row in figures(run)
+    ]
+
+
 def test_one_step_ahead_repeats_to_the_bit_and_draws_what_the_synchronous_run_draws(
     tmp_path, environment
 ):
     for name, limit in (("one", 1), ("two", 1), ("none", 0)):
         train(ahead(tmp_path, environment("Lengths"), limit, run={"name": name}))
     one, two, none = (tmp_path / name for name in ("one", "two", "none"))
-    assert figures(one) == figures(two)
+    assert learned(one) == learned(two)
     assert weights(one) == weights(two)
     assert order(one) == order(none)
     assert weights(one) != weights(none)
