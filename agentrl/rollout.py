@@ -15,7 +15,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
 from importlib import metadata
 from pathlib import Path
 from statistics import fmean
@@ -25,6 +24,7 @@ from agentrl import disk, manifest
 from agentrl.blocking import refuse_running_loop
 from agentrl.dialect import dialect_of
 from agentrl.engines import build
+from agentrl.episode import Play
 from agentrl.errors import RunError, UsageError
 from agentrl.events import Listener, Played, tell
 from agentrl.group import Group, play_groups, seed_for
@@ -32,7 +32,6 @@ from agentrl.interrupt import Interrupt, listening
 from agentrl.measure import distinct, refuse_if_all_broke
 from agentrl.mixture import Mixture, mixture_of
 from agentrl.offline import RolloutConfig
-from agentrl.policy import Engine
 from agentrl.record import Mark, episode_row
 from agentrl.render import renderer_for
 from agentrl.saved import Saved, saved
@@ -82,7 +81,7 @@ class _Session:
     mixture: Mixture
     tasks: Sequence[Task]
     played: list[Trajectory]
-    """Without their tokens' use: what the summary counts."""
+    """What the summary counts."""
 
 
 def rollout(
@@ -118,21 +117,20 @@ def rollout(
         command,
     )
     session = _Session(config, file, facts, mixture, tasks, [])
-    play = partial(play_of, config.rollout, engine, renderer, config.collect.split)
+    world = play_of(config.rollout, engine, renderer, config.collect.split)
     with listening() as interrupt, _closed(session):
-        asyncio.run(_run(session, engine, policy, play, interrupt, listeners))
+        asyncio.run(_run(session, policy, world, interrupt, listeners))
     return _collection(session)
 
 
 async def _run(
     session: _Session,
-    engine: Engine,
     policy: Policy,
-    play: Any,
+    world: Play,
     interrupt: Interrupt,
     listeners: Sequence[Listener],
 ) -> None:
-    n, seed = session.config.collect.n, session.config.collect.seed
+    engine, n, seed = world.engine, session.config.collect.n, session.config.collect.seed
     size = max(1, engine.max_live * (1 if engine.wave else AHEAD) // n)
     try:
         await engine.load(ModelWeights(policy.model), 0)
@@ -144,7 +142,8 @@ async def _run(
                 session.tasks[start : start + size],
                 n=n,
                 seed_of=lambda task, member: seed_for(seed, STEP, task.hash, member),
-                world=play(),
+                world=world,
+                spare=session.config.rollout.oversample,
             )
             _append(session, groups)
             tell(listeners, Played("rollout", len(session.played), len(session.tasks) * n))

@@ -342,10 +342,10 @@ class Some(ToolEnv):
 '''
 
 
-def trained(out, env, name, **train_settings):
+def trained(out, env, name, select=None, **train_settings):
     config = {
         "env": {"name": env},
-        "select": {"n": 6, "m": 4},
+        "select": {"n": 6, "m": 4, **(select or {})},
         "rollout": {"max_turn_tokens": 8},
         "train": {"tasks_per_step": 6, "skip_flat": 1, "pilot": 2, "audit": 0.3, **train_settings},
         "heldout": {"tasks": 0},
@@ -381,3 +381,34 @@ def test_a_resumed_run_is_the_unbroken_one_and_its_rows_say_what_was_left_out(tm
     assert sum(row["play/returned"] for row in straight) > 0
     assert 0 <= straight[-1]["play/wrongly_skipped"] < 0.5
     assert fmean(r["play/reward"] for r in straight) < fmean(r["reward"] for r in straight)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"select": {"rule": "random"}},
+        {"select": {"m": 6, "rule": "all"}},
+        {"select": {"token_budget": 700}},
+        {"select": {"unbiased": True, "stats": "group"}},
+        {"max_staleness": 1},
+    ],
+    ids=str,
+)
+def test_a_group_that_its_pilot_ended_is_never_trained_on(more, tmp_path):
+    (tmp_path / "envs.py").write_text(ENVIRONMENT)
+    rows = trained(tmp_path, f"{tmp_path / 'envs.py'}:Some", "run", steps=3, **more)
+    assert sum(row["play/pilot_flat"] for row in rows) > 0
+    assert sum(row["select/kept"] for row in rows) > 0
+    for row in rows:
+        lines = list(disk.rows(tmp_path / "run" / "groups" / f"{row['step']:06d}.jsonl"))
+        sizes = Counter(line["task_id"] for line in lines)
+        assert not any(line["kept"] for line in lines if sizes[line["task_id"]] == 2)
+
+
+def test_parts_of_a_mixture_are_skipped_and_stopped_like_tasks_of_one(tmp_path):
+    (tmp_path / "envs.py").write_text(ENVIRONMENT)
+    (tmp_path / "more.py").write_text(ENVIRONMENT.replace("Say something", "Say it"))
+    env = f"{tmp_path / 'envs.py'}:Some*2,{tmp_path / 'more.py'}:Some*1"
+    rows = trained(tmp_path, env, "run", steps=12)
+    assert sum(row["play/pilot_flat"] for row in rows) > 0
+    assert sum(row["play/skipped"] for row in rows) > 0
