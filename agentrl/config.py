@@ -95,7 +95,13 @@ class EngineSection(Section):
     )
     max_live: int = Field(256, ge=1, description="Episodes played at once.")
     memory_share: float = Field(
-        0.4, gt=0, le=0.95, description="Share of the GPU's memory that vLLM takes."
+        0.0,
+        ge=0,
+        le=0.95,
+        description="Share of the GPU's memory that vLLM takes; 0: what the update leaves.",
+    )
+    sleep: bool = Field(
+        False, description="On a GPU vLLM gives its memory back during each update."
     )
     cache_gib: float = Field(1.0, gt=0, description="Key-value cache of vLLM on a CPU, GiB.")
     urls: tuple[str, ...] = Field((), description="Addresses of vLLM servers, each its own --url.")

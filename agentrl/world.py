@@ -20,6 +20,7 @@ from agentrl import checkpoint, record
 from agentrl.config import RolloutSection, TrainConfig
 from agentrl.curriculum import refuse_without_levels
 from agentrl.engines import build
+from agentrl.engines.room import room_of, share_of
 from agentrl.episode import Limits, Play
 from agentrl.errors import UsageError
 from agentrl.events import Event, Listener, tell
@@ -393,8 +394,12 @@ def _tasks(config: TrainConfig, mixture: Mixture) -> tuple[TaskSource, list[Task
 def _engine(config: TrainConfig, policy: Policy) -> Engine:
     context, seed = config.rollout.max_context, config.train.seed
     ahead = config.train.max_staleness > 0
-    order = build.Order(config.engine, policy, policy.folder, context, seed, ahead, config.rollout)
-    return build.build(order)
+    room = room_of(config, policy.model) if build.resolve(config.engine.name) == "vllm" else None
+    cache = None if room is None else room.cache_bytes
+    folder, play = policy.folder, config.rollout
+    return build.build(
+        build.Order(config.engine, policy, folder, context, seed, ahead, play, cache)
+    )
 
 
 def _forecast(config: TrainConfig, policy: Policy) -> Forecast:
@@ -404,7 +409,7 @@ def _forecast(config: TrainConfig, policy: Policy) -> Forecast:
         policy.model,
         config.model,
         config.update,
-        engine_share=config.engine.memory_share if beside else 0.0,
+        engine_share=share_of(config, policy.model) if beside else 0.0,
         longest=config.rollout.max_context,
     )
 

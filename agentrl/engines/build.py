@@ -18,6 +18,7 @@ import torch
 
 from agentrl import adapter
 from agentrl.config import EngineSection, RolloutSection
+from agentrl.engines.room import SHARE
 from agentrl.engines.servers.starting import Trained, start
 from agentrl.engines.transformers import TransformersEngine
 from agentrl.engines.vllm import VllmEngine
@@ -40,6 +41,8 @@ class Order:
     """The policy learns while the engine plays: it needs weights of its own."""
     rollout: RolloutSection = field(default_factory=RolloutSection)
     """How episodes will be played on it."""
+    cache_bytes: int | None = None
+    """Key-value cache of an engine on the learner's GPU; None: by its share."""
 
     @property
     def waves(self) -> bool:
@@ -86,9 +89,11 @@ def _vllm(order: Order) -> Engine:
         dtype=dtype,
         max_context=order.max_context,
         max_live=order.settings.max_live,
-        memory_share=order.settings.memory_share,
+        memory_share=order.settings.memory_share or SHARE,
         cache_gib=order.settings.cache_gib,
         seed=order.seed,
+        cache_bytes=order.cache_bytes,
+        sleep=order.settings.sleep,
     )
 
 

