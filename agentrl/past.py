@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 MOST = 20_000
-"""Tasks that are remembered; of more, those that were played or met longest ago are forgotten."""
+"""Tasks that are remembered; of more, those that were played longest ago are forgotten."""
 STREAM = 17
 """Keeps these draws apart from every other use of the run's seed."""
 
@@ -36,7 +36,7 @@ class Past(NamedTuple):
 
 
 Pasts = Mapping[str, Sequence[float]]
-"""Task hash to the numbers of Past, as JSON has them; the last one changed comes last."""
+"""Task hash to the numbers of Past, as JSON has them; the last one played comes last."""
 
 
 def past_of(pasts: Pasts, task: str) -> Past | None:
