@@ -71,7 +71,7 @@ class Pipeline(Generic[T]):
     def allow(self, step: int) -> None:
         """Play on, up to a step and no further."""
         self._allowed = max(self._allowed, step)
-        self._refuse_if_broken()
+        self.refuse_if_broken()
         if self._next <= self._allowed and self.idle:
             self._runner = asyncio.get_running_loop().create_task(self._run())
             self._runner.add_done_callback(lambda _: self._news.set())
@@ -85,7 +85,7 @@ class Pipeline(Generic[T]):
         self.allow(self._next - len(self._ready))
         while not self._ready:
             await self._change()
-        self._refuse_if_broken()
+        self.refuse_if_broken()
         return self._ready.popleft()
 
     async def rest(self) -> None:
@@ -94,7 +94,7 @@ class Pipeline(Generic[T]):
         while not self.idle:
             await self._change()
         self._allowed = self._next - 1
-        self._refuse_if_broken()
+        self.refuse_if_broken()
 
     async def close(self) -> None:
         """End what is going on; afterwards nothing plays."""
@@ -108,6 +108,11 @@ class Pipeline(Generic[T]):
         if not self._runner.cancelled():
             self._runner.exception()
 
+    def refuse_if_broken(self) -> None:
+        """Raise what broke play, where something did."""
+        if self._runner is not None and self._runner.done():
+            self._runner.result()
+
     async def _run(self) -> None:
         while self._next <= self._allowed:
             await self._before()
@@ -120,10 +125,6 @@ class Pipeline(Generic[T]):
             self._news.set()
 
     async def _change(self) -> None:
-        self._refuse_if_broken()
+        self.refuse_if_broken()
         self._news.clear()
         await self._news.wait()
-
-    def _refuse_if_broken(self) -> None:
-        if self._runner is not None and self._runner.done():
-            self._runner.result()

@@ -146,6 +146,7 @@ async def step(course: Course, relabel: Relabel) -> StepRecord:
     with clock.phase("select"):
         chosen = _choose(world, [relabel(number, group) for group in rollout.played.groups], number)
     update = await learn(course, chosen)
+    pipeline.refuse_if_broken()
     if world.engine.inflight or pipeline.idle:
         await hand_over(course)
     world.standing.step = number

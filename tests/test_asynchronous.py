@@ -149,12 +149,13 @@ class Voice(ScriptedEngine):
         self.inflight = inflight
         self.diary: list[str] = []
         self.asleep = False
-        self.broken = False
+        self.lasts = 10_000
+        """Requests until it breaks."""
         self.gates: list[asyncio.Event] = []
         """One for each request to come: it is in two halves, with the gate between them."""
 
     async def generate(self, request: Request) -> Completion:
-        if self.broken:
+        if len(self.requests) >= self.lasts:
             raise EngineError("voice: it broke.")
         first = self.version
         whole = await super().generate(request)
@@ -165,6 +166,8 @@ class Voice(ScriptedEngine):
 
     async def load(self, source: WeightSource, version: int) -> None:
         assert not self.asleep
+        if len(self.requests) >= self.lasts:
+            raise EngineError("voice: it takes no weights.")
         self.diary.append(f"load {version}")
         await super().load(source, version)
 
@@ -282,21 +285,24 @@ def test_new_weights_reach_turns_in_flight_and_spans_say_so(tmp_path, environmen
         assert {0, 1} in versions
 
 
-def test_an_engine_that_breaks_ahead_is_told_once_when_the_update_is_done(tmp_path, environment):
-    with voiced(ahead(tmp_path, environment("Lengths"), 1)) as (world, voice):
+@pytest.mark.parametrize("inflight", [False, True])
+def test_an_engine_that_breaks_ahead_is_told_with_its_own_words_when_the_update_is_done(
+    tmp_path, environment, inflight
+):
+    config = ahead(tmp_path, environment("Lengths"), 1)
+    with voiced(config, inflight=inflight) as (world, voice):
+        voice.lasts = 18
 
         async def story() -> None:
             course = await begin(world)
-            await course.pipeline.take()
-            voice.broken = True
-            course.pipeline.allow(2)
-            await settle()
             with pytest.raises(EngineError, match="voice: it broke"):
                 await step(course, as_played)
             await course.pipeline.close()
-            assert voice.diary == ["load 0"]
 
         within(60, story())
+        assert world.standing.version == 1
+        assert voice.diary == ["load 0"]
+        assert not (tmp_path / "run" / "metrics.jsonl").exists()
 
 
 def test_closing_lets_go_of_every_environment_that_plays_ahead(tmp_path, environment):
