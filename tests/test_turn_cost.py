@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 import pytest
@@ -128,8 +129,9 @@ def test_the_sixtieth_turn_costs_what_the_second_did(case):
     make, say, template = CASES[case]
     turns, found = costs(make(), say, template)
     assert (found.stop, len(found.turns), len(found.branches)) == (Stop.MAX_TURNS, TURNS, 1)
-    early, late = turns[3], turns[60]
-    assert early["encoded characters"] and early["calls"]
-    for what, amount in early.items():
-        # Tables that grow by doubling, and caches that fill, leave a call more here or there.
-        assert late[what] <= 1.02 * amount + 2, (what, amount, late[what])
+    assert turns[2]["encoded characters"] > 0
+    for what in turns[2]:
+        early, late = ([page[what] for page in turns[at : at + 9]] for at in (2, 54))
+        # The event loop tidies its timers now and then. Of anything that is done once for each
+        # turn before, there would be over fifty more.
+        assert abs(median(late) - median(early)) < 10, what
