@@ -198,6 +198,21 @@ def test_a_server_that_hangs_is_given_up_and_its_episodes_go_on_elsewhere(double
     assert "no answer within 2 s for 8 tokens" in told[0]
 
 
+def test_a_server_that_answers_nothing_at_all_is_noticed_long_before_its_turn_is_late(
+    doubles, play
+):
+    hanging, other = doubles(), doubles()
+
+    async def work(engine):
+        hanging.faults.add("hang")
+        return await all_turns(count=4, turns=1)(engine)
+
+    (found, counters), told = play([hanging, other], work, request_timeout=0.5, token_timeout=60)
+    assert [said[0].ids for said in found] == [tuple(draw(m, [3, 4], 8, [STOP])) for m in range(4)]
+    assert (counters["servers_lost"], counters["moved_sessions"]) == (1, 2)
+    assert "it hangs: /health: no answer within 0.5 s" in told[0]
+
+
 def test_when_all_are_gone_one_line_says_why_and_how_to_go_on(doubles, play):
     servers = [doubles(), doubles()]
 

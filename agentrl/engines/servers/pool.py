@@ -43,6 +43,8 @@ class Patience:
     """More for each token that a turn may have."""
     servers: float = 120.0
     """Without any server."""
+    look: float = 15.0
+    """Until a server that is busy with a turn is asked whether it lives, and for its answer."""
 
 
 @dataclass(slots=True, eq=False)
@@ -203,22 +205,41 @@ class Pool:
         answer = asyncio.ensure_future(asking)
         gone = asyncio.ensure_future(server.gone.wait())
         both: set[asyncio.Future[Any]] = {answer, gone}
+        now = asyncio.get_running_loop().time
+        version, until = server.version, now() + seconds
         try:
             while not answer.done():
-                version = server.version
+                pause = min(self.patience.look, max(0.0, until - now()))
                 done, _ = await asyncio.wait(
-                    both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+                    both, timeout=pause, return_when=asyncio.FIRST_COMPLETED
                 )
-                if gone in done and not answer.done():
+                if answer in done:
+                    break
+                if gone in done:
                     raise ServerTrouble(server.cause, lost=True)
-                if not done and server.open and server.version == version:
+                if not server.open or server.version != version:
+                    await server.opened.wait()
+                    version, until = server.version, now() + seconds
+                elif now() >= until:
                     said = f"no answer within {seconds:g} s for {request.max_tokens} tokens"
                     raise ServerTrouble(said, lost=True)
+                else:
+                    await self._see_it_live(server, now())
             return answer.result()
         finally:
             answer.cancel()
             gone.cancel()
             await asyncio.gather(*both, return_exceptions=True)
+
+    async def _see_it_live(self, server: Server, now: float) -> None:
+        """Long before a long turn is late, notice that a server answers nothing at all."""
+        if now < server.seen + self.patience.look:
+            return
+        server.seen = now
+        try:
+            await server.client.get("/health", self.patience.look)
+        except ServerTrouble as trouble:
+            raise ServerTrouble(f"it hangs: {trouble}", lost=True) from trouble
 
     async def _versions(self, server: Server, answer: Answer, model: str, version: int) -> Versions:
         """Which weights sampled what; raises where they are not those that were handed over."""

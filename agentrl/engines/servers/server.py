@@ -40,6 +40,8 @@ class Server:
     """Since its last whole answer."""
     sessions: set[Session] = field(default_factory=set)
     busy: int = 0
+    seen: float = 0.0
+    """When it was last asked whether it lives, by the event loop's clock."""
     model: str = ""
     """The name that requests address: the base model's, or an adapter's."""
     version: int = 0

@@ -28,6 +28,8 @@ from agentrl.engines.servers.lora import LoraCarrier
 from agentrl.engines.servers.pool import Patience
 from agentrl.errors import UsageError
 
+LOOK = 15.0
+"""Seconds between looks at a server that is busy with a turn."""
 KEY = "VLLM_API_KEY"
 """Environment variable with the key of servers that want one, as vLLM itself reads it."""
 
@@ -67,7 +69,11 @@ def start(settings: EngineSection, trained: Trained, tell: Callable[[str], None]
         _carrier(settings, trained, urls, facts, tag),
         tag,
         Patience(
-            settings.retries, settings.request_timeout, settings.token_timeout, settings.patience
+            settings.retries,
+            settings.request_timeout,
+            settings.token_timeout,
+            settings.patience,
+            min(LOOK, settings.request_timeout),
         ),
         max_context=trained.context,
         max_live=settings.max_live,
