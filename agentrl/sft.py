@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import platform
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ from agentrl.update import Learner
 from agentrl.version import __version__
 from agentrl.weights import Policy, load_policy
 
+Say = Callable[[str], None]
 STREAM = 23
 """Keeps the order of trajectories apart from every other use of a seed."""
 KEEP = 2
@@ -81,13 +82,22 @@ class _Course:
     learner: Learner
     folder: RunFolder
     facts: dict[str, Any]
+    say: Say
     step: int = 0
     tokens: int = 0
     saved: int = -1
 
 
-def sft(config: SftConfig, data: Sequence[str], *, command: Sequence[str] = ()) -> SftSummary:
+def sft(
+    config: SftConfig, data: Sequence[str], *, command: Sequence[str] = (), say: Say | None = None
+) -> SftSummary:
     """Train a policy on kept trajectories.
+
+    Args:
+        config: The settings.
+        data: Files that `rollout` wrote.
+        command: What run.json tells of how it was called.
+        say: Told a line for each epoch.
 
     Raises:
         UsageError: a setting or a file is wrong; nothing was written.
@@ -117,7 +127,8 @@ def sft(config: SftConfig, data: Sequence[str], *, command: Sequence[str] = ()) 
     learner = _learner(config, policy, forecast)
     probe(learner, forecast, found.longest)
     folder = record.create(str(Path(config.out).parent), Path(config.out).name, "sft")
-    course = _Course(config, found, policy, learner, folder, _facts(config, found, command))
+    facts = _facts(config, found, command)
+    course = _Course(config, found, policy, learner, folder, facts, say or _silent)
     with record.hold(folder), listening() as interrupt:
         return _followed_up(course, interrupt)
 
@@ -165,7 +176,6 @@ def _followed_up(course: _Course, interrupt: Interrupt) -> SftSummary:
         course.folder.write_run(course.facts)
         _run(course, interrupt)
     except OSError as error:
-        course.facts |= {"status": "failed"}
         raise RunError(
             f"{course.folder.path}: cannot be written ({error.strerror}). Make room and begin anew."
         ) from error
@@ -186,13 +196,22 @@ def _run(course: _Course, interrupt: Interrupt) -> None:
         report = course.learner.step(samples, len(batch))
         course.step += 1
         course.tokens += report.trained_tokens
+        shown = None
         if last or interrupt.asked:
-            loss["after"] = _heldout(course)
+            shown = loss["after"] = _heldout(course)
             _save(course)
-        shown = loss["after"] if last or interrupt.asked else None
+            course.say(f"epoch {epoch} loss {_nats(report.loss)} held-out {_nats(shown)}")
         course.folder.write_metrics(_row(course, epoch, report, shown))
         if interrupt.asked:
             return
+
+
+def _silent(_: str) -> None:
+    return None
+
+
+def _nats(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
 
 
 def _batches(

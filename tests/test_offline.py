@@ -349,6 +349,23 @@ def test_the_same_seed_learns_the_same_bits_and_runs_are_not_overwritten(groups,
         taught(groups, tmp_path, "one")
 
 
+def test_a_saved_policy_plays_in_the_environment_and_way_that_it_was_trained_in(
+    groups, tmp_path, capsys
+):
+    found = taught(groups, tmp_path)
+    out = tmp_path / "again.jsonl"
+    words = ["--n", "2", "--tasks", "2", "--out", str(out), "--env.difficulty", "easy", "-q"]
+    assert main(["rollout", "--run", f"{found.path}@{found.steps}", *words]) == 0
+    facts = json.loads(manifest_of(out).read_text())
+    assert facts["weights"]["step"] == found.steps
+    assert facts["weights"]["model"] == found.model
+    assert facts["env"] == {"name": "tool_math", "options": {"difficulty": "easy"}}
+    assert {row["difficulty"] for row in disk.rows(out)} == {"easy"}
+    assert "written" in capsys.readouterr().out
+    assert main(["rollout", "--run", f"{found.path}@99", *words[:5], "x.jsonl"]) == 2
+    assert "no whole checkpoint of step 99" in capsys.readouterr().err
+
+
 def test_with_nothing_kept_nothing_is_written(groups, tmp_path):
     with pytest.raises(UsageError, match="none of 144 trajectories is kept"):
         taught(groups, tmp_path, sft={"keep": "reward>2"})

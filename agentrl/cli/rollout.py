@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agentrl.cli.config import Family, as_trained, config_file
 from agentrl.cli.output import output
 from agentrl.cli.parser import Parser, split_settings
+from agentrl.events import Event, Played
 from agentrl.offline import RolloutConfig
 from agentrl.settings import ROLLOUT_FLAGS
 
@@ -39,10 +41,18 @@ def run(words: Sequence[str]) -> int:
     with output(args.json) as out:
         from agentrl.rollout import rollout
 
-        found = rollout(resolved.config, command=("agentrl", "rollout", *words))
+        listeners = () if args.quiet else (_progress,)
+        command = ("agentrl", "rollout", *words)
+        found = rollout(resolved.config, command=command, listeners=listeners)
         out.document = found.as_json()
         out.say(_told(found))
     return 130 if found.status == "stopped" else 0
+
+
+def _progress(event: Event) -> None:
+    """On standard error: what is on standard output is the result."""
+    if isinstance(event, Played):
+        sys.stderr.write(f"played {event.done} of {event.of} episodes\n")
 
 
 def _told(found: Collection) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -38,10 +39,16 @@ def run(words: Sequence[str]) -> int:
     with output(args.json) as out:
         from agentrl.sft import sft
 
-        found = sft(resolved.config, args.data, command=("agentrl", "sft", *words))
+        say = None if args.quiet else _progress
+        found = sft(resolved.config, args.data, command=("agentrl", "sft", *words), say=say)
         out.document = found.as_json()
         out.say(_told(found))
     return 130 if found.status == "stopped" else 0
+
+
+def _progress(text: str) -> None:
+    """On standard error: what is on standard output is the result."""
+    sys.stderr.write(f"{text}\n")
 
 
 def _told(found: SftSummary) -> str:
