@@ -187,6 +187,8 @@ def test_settings_that_contradict_each_other_are_told_by_their_line_in_a_file(tm
         ("--n", "", "--n '': not a whole number. "),
         ("--lr", "0", "--lr 0: must be more than 0. "),
         ("--update.clip_low", "1", "--update.clip_low 1: must be less than 1. "),
+        ("--update.tis_cap", "0.5", "--update.tis_cap 0.5: below 1 it would cut ratios of 1 too. "),
+        ("--max-staleness", "-1", "--max-staleness -1: must be at least 0. "),
         ("--record.tokens", "perhaps", "--record.tokens perhaps: not true or false. "),
         ("--rule", "max_varance", "--rule max_varance: not one. Did you mean max_variance? "),
         ("--token-budget", "lots", "--token-budget lots: neither a number of tokens nor auto. "),
