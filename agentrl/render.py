@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from agentrl.errors import RenderError, UsageError
@@ -98,7 +99,7 @@ class Renderer:
         """Whether the template tells the policy of tools."""
         return self.calls.takes_tools
 
-    @property
+    @cached_property
     def stop_token_ids(self) -> tuple[int, ...]:
         """Ids that end a turn: the template's end markers, its format's, the end of text."""
         eos = self.tokenizer.eos_token_id
@@ -192,6 +193,8 @@ class Renderer:
 
     def clip(self, text: str, max_tokens: int) -> str:
         """The text, or its head and tail with a notice, in about `max_tokens` tokens."""
+        if len(text.encode("utf-8", "replace")) <= max_tokens:
+            return text  # A token is a byte at least.
         template = self.calls.template
         ids = template.encode(template.marks.broken(text))
         if len(ids) <= max_tokens:
