@@ -411,6 +411,16 @@ class TrainConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def awake_where_it_plays(self) -> Self:
+        """What plays during an update does not sleep through it."""
+        if self.engine.sleep and self.train.max_staleness:
+            raise ValueError(
+                "sleep: with --max-staleness above 0 the engine plays during updates. "
+                "Leave one of the two out."
+            )
+        return self
+
+    @model_validator(mode="after")
     def unbiased_where_rows_count_alike(self) -> Self:
         """Weights undo a draw only where the loss divides by nothing that was drawn."""
         if self.select.unbiased and self.update.loss != "grpo":

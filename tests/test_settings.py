@@ -140,6 +140,10 @@ def test_settings_that_contradict_each_other_are_told_by_the_flag_given_last():
         ((("--rule", "random"), ("--within", "ht")), "within: rule random has none. "),
         ((("--rule", "first"), ("--select.floor", "2")), "floor: rule first has none. "),
         (
+            (("--engine.sleep", "true"), ("--max-staleness", "1")),
+            "sleep: with --max-staleness above 0 the engine plays during updates",
+        ),
+        (
             (("--select.stats", "group"), ("--select.unbiased", "true"), ("--loss", "dapo")),
             "unbiased: dapo divides by tokens of the kept rows",
         ),
