@@ -21,6 +21,7 @@ import agentrl
 from agentrl.config import EngineSection, TrainConfig
 from agentrl.engines import build
 from agentrl.engines.servers.facts import COMPLETIONS
+from agentrl.errors import EngineError
 from agentrl.events import Played
 from agentrl.policy import Request, Sampling
 from agentrl.render import renderer_for
@@ -170,24 +171,29 @@ def test_adapters_come_by_name_and_are_the_learner_s(tmp_path):
     assert all(abs(row["mismatch/k3"]) < 1e-4 for row in rows)
 
 
+def killer(pid, episodes):
+    """A listener that kills a server and its children after so many episodes."""
+    seen = Counter()
+    killed = threading.Event()
+
+    def kill(event):
+        if isinstance(event, Played) and event.phase == "rollout":
+            seen["done"] += 1
+            if seen["done"] == episodes:
+                os.killpg(pid, signal.SIGKILL)
+                killed.set()
+
+    return kill, killed
+
+
 def test_killed_in_mid_step_and_started_anew_the_run_goes_on_with_its_weights(tmp_path):
     with served("--model", "tiny") as first:
-        seen = Counter()
-        again = threading.Event()
-
-        def kill(event):
-            if isinstance(event, Played) and event.phase == "rollout":
-                seen["done"] += 1
-                if seen["done"] == 20:  # in the second step
-                    os.killpg(first["pid"], signal.SIGKILL)
-                    again.set()
-
+        kill, killed = killer(first["pid"], 20)  # in the second step
         done = threading.Event()
 
         def restart():
-            again.wait()
-            port = int(first["url"].rpartition(":")[2])
-            with served("--model", "tiny", port=port):
+            killed.wait()
+            with served("--model", "tiny", port=int(first["url"].rpartition(":")[2])):
                 done.wait()
 
         helper = threading.Thread(target=restart)
@@ -197,7 +203,7 @@ def test_killed_in_mid_step_and_started_anew_the_run_goes_on_with_its_weights(tm
             summary = agentrl.train(config, listeners=[kill])
         finally:
             done.set()
-            again.set()
+            killed.set()
             helper.join()
     rows = metrics(summary.path)
     assert summary.status == "done"
@@ -206,7 +212,18 @@ def test_killed_in_mid_step_and_started_anew_the_run_goes_on_with_its_weights(tm
     assert all(abs(row["mismatch/k3"]) < 1e-5 for row in rows)
 
 
-def settings(url, out, *, steps, lora=0, **engine):
+def test_without_any_server_the_run_ends_and_goes_on_later_at_another(server, tmp_path):
+    with served("--model", "tiny") as first:
+        kill, _ = killer(first["pid"], 20)
+        config = settings(first["url"], tmp_path, steps=3, patience=1.0, name="cut")
+        with pytest.raises(EngineError, match=r"no server is left.*agentrl train --resume"):
+            agentrl.train(config, listeners=[kill])
+    config = settings(server["url"], tmp_path, steps=3, name="cut")
+    summary = agentrl.train(config, resume=str(tmp_path / "cut"))
+    assert (summary.status, len(metrics(summary.path))) == ("done", 3)
+
+
+def settings(url, out, *, steps, lora=0, name="", **engine):
     return TrainConfig.model_validate(
         {
             "model": {"name": "tiny", "lora_rank": lora},
@@ -215,7 +232,7 @@ def settings(url, out, *, steps, lora=0, **engine):
             "select": {"n": 8, "m": 4},
             "train": {"steps": steps, "tasks_per_step": 2},
             "heldout": {"tasks": 0},
-            "run": {"out": str(out), "progress": "off"},
+            "run": {"out": str(out), "progress": "off", "name": name},
         }
     )
 
