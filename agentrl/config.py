@@ -402,11 +402,11 @@ class TrainConfig(Section):
         n, train = self.select.n, self.train
         least = shortest(n, train.pilot_certainty)
         if train.pilot and (least is None or not least <= train.pilot < n):
-            fits = f"{least} to {n - 1}" if least else "none, with fewer than 3 episodes"
+            fits = f"{least} to {n - 1}" if least else "none: lower it, or raise --n"
             raise ValueError(
-                f"pilot: {train.pilot} of n = {n} episodes never end a group. With certainty "
+                f"a pilot of {train.pilot} ends no group of n = {n}. With certainty "
                 f"{train.pilot_certainty:.2g} it may have {fits}. "
-                "Change --pilot, or lower --train.pilot_certainty."
+                "A lower --train.pilot_certainty allows shorter ones."
             )
         return self
 
