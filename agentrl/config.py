@@ -402,7 +402,7 @@ class TrainConfig(Section):
         n, train = self.select.n, self.train
         least = shortest(n, train.pilot_certainty)
         if train.pilot and (least is None or not least <= train.pilot < n):
-            fits = f"{least} to {n - 1}" if least else "none: lower it, or raise --n"
+            fits = f"{least} to {n - 1}" if least else "none at all"
             raise ValueError(
                 f"a pilot of {train.pilot} ends no group of n = {n}. With certainty "
                 f"{train.pilot_certainty:.2g} it may have {fits}. "
