@@ -60,6 +60,8 @@ class ToolEnv(SeededLate[list[Message], str | AssistantTurn]):
 
     clip: Callable[[str], str] = staticmethod(str)
     """Shortens a tool result further; a driver that counts in tokens sets it on the instance."""
+    ending: Callable[[], None] = staticmethod(lambda: None)
+    """Called when the policy has no more to say, before it is scored; a driver may set it."""
     slot: Slot = staticmethod(nullcontext)
     """What each call of a tool runs in; a driver that bounds how many run at once sets it."""
     _tools: ClassVar[Mapping[str, ToolSpec]] = MappingProxyType({})
@@ -222,6 +224,7 @@ class ToolEnv(SeededLate[list[Message], str | AssistantTurn]):
         if self._end is not None:
             return self._end
         task = self._playing()
+        self.ending()
         seed = self.np_random_seed
         played = Trajectory(task, 0, seed, self._opening, self._turns, stop, tuple(branches))
         try:

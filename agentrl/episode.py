@@ -97,6 +97,12 @@ def turn_seed(seed: int, turn: int) -> int:
     return seed_from(seed, turn)
 
 
+def once(fn: Callable[[], None]) -> Callable[[], None]:
+    """A function that does it the first time only."""
+    left = [fn]
+    return lambda: left.pop()() if left else None
+
+
 async def play(env: ToolEnv, seat: Seat, world: Play, notice: Notice | None = None) -> Trajectory:
     """Play one episode to its end, or until a notice says that nobody needs it.
 
@@ -105,6 +111,9 @@ async def play(env: ToolEnv, seat: Seat, world: Play, notice: Notice | None = No
             environment does wrong, is recorded in the trajectory instead.
     """
     tape, notice = Tape(), notice or Notice()
+    leave = once(partial(world.engine.finish, seat.session))
+    # Nobody who waits for its turns waits for its reward.
+    env.ending = leave
     end = EpisodeEnd(Stop.ENV_ERROR, problem="it was given up")
     try:
         async with notice.heeded():
@@ -112,7 +121,7 @@ async def play(env: ToolEnv, seat: Seat, world: Play, notice: Notice | None = No
     except (EnvironmentFault, TurnLost, GivenUp) as fault:
         end = EpisodeEnd(stop=Stop.ENV_ERROR, problem=str(fault))
     finally:
-        world.engine.finish(seat.session)
+        leave()
         end = await _release(env, world, end)
     return Trajectory(
         task=seat.task,

@@ -17,13 +17,14 @@ from agentrl.config import TrainConfig
 from agentrl.curriculum import counted
 from agentrl.effort import rollout_part
 from agentrl.events import Played as OneMore
+from agentrl.events import Warned
 from agentrl.group import Group, outcome_of, play_groups, seed_for
 from agentrl.leftout import Ended, earned
 from agentrl.measure import refuse_if_all_broke
 from agentrl.sampler import Taste, draw
 from agentrl.state import Standing
 from agentrl.task import Task
-from agentrl.trajectory import Trajectory
+from agentrl.trajectory import Stop, Trajectory
 from agentrl.waves import Rules, Wave, play_tasks
 from agentrl.world import World
 
@@ -51,6 +52,7 @@ async def play_step(world: World, standing: Standing, number: int) -> Played:
     ended = await play_tasks(_wave(world, number), drawn, _rules(config), number)
     groups = [end.group for end in ended]
     refuse_if_all_broke(groups, f"step {number}")
+    _tell_what_broke(world, groups, number)
     if train.curriculum:
         standing.levels = counted(standing.levels, [outcome_of(group) for group in groups])
     if train.skip_flat:
@@ -69,6 +71,20 @@ def remembered(pasts: past.Pasts, ended: Sequence[Ended]) -> dict[str, Sequence[
             tokens = leftout.spent(end.group.trajectories)
             found = past.ended(found, end.group.task.hash, flat=flat, reward=reward, tokens=tokens)
     return found
+
+
+def _tell_what_broke(world: World, groups: Sequence[Group], number: int) -> None:
+    every = [t for group in groups for t in group.trajectories]
+    out = [t.problem for t in every if t.stop is Stop.ENV_ERROR]
+    again = [problem for group in groups for problem in group.effort.refilled]
+    if out or again:
+        world.emit(
+            Warned(
+                f"step {number}: infrastructure broke {len(out)} of {len(every)} episodes, which "
+                f"are left out, and {len(again)} tries that were played again. "
+                f"The first said: {(out + again)[0]}"
+            )
+        )
 
 
 def _rules(config: TrainConfig) -> Rules:

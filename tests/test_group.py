@@ -11,12 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrl.effort import Effort, rollout_part
+from agentrl.engines.scripted import ScriptedEngine
+from agentrl.engines.wave import Waves
 from agentrl.errors import EngineError, EnvironmentFault, UsageError
 from agentrl.gate import Gate, Gates
 from agentrl.group import play_groups
 from agentrl.policy import Completion, Request
 from agentrl.tooling import tool
+from tests.doubles import ReadableTokenizer
 from tests.steered import (
+    HARD_LIMIT,
     Noted,
     SteeredEngine,
     call,
@@ -396,3 +400,77 @@ def test_everything_that_was_begun_counts_in_the_bias_and_waiting_for_all_has_no
 
 def test_efforts_of_a_pilot_and_of_the_rest_add_up():
     assert Effort(("a",), (1,)) + Effort(("b",), (2, 3)) == Effort(("a", "b"), (1, 2, 3))
+
+
+class WaveEngine(ScriptedEngine):
+    """Answers in waves, and keeps who was in each."""
+
+    wave = True
+
+    def __init__(self, script, **options):
+        super().__init__(ReadableTokenizer(), script, **options)
+        self.batches: list[list[tuple[int, int]]] = []
+        self._waves = Waves(self._answer)
+
+    def episodes(self, sessions):
+        return self._waves.episodes(sessions)
+
+    def finish(self, session):
+        super().finish(session)
+        self._waves.finish(session)
+
+    async def generate(self, request):
+        return await self._waves.ask(request)
+
+    async def _answer(self, requests):
+        self.batches.append([r.session for r in requests])
+        return [await ScriptedEngine.generate(self, r) for r in requests]
+
+
+def in_waves(make, engine, *, tasks=1, n, **options):
+    async def scene():
+        async with asyncio.timeout(HARD_LIMIT):
+            return await play_groups(
+                make, tasks_of(tasks), n=n, seed_of=seed_of, world=world_of(engine, **options)
+            )
+
+    return asyncio.run(scene())
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_waves_hold_the_same_episodes_however_long_tools_take_and_broken_ones_come_last(seed):
+    chance, failures = Random(seed), {1: 1, 101: 2}
+
+    class Uneven(Moody):
+        @tool
+        async def look(self) -> str:
+            """Look around."""
+            await asyncio.sleep(chance.random() / 500)
+            return "a lamp"
+
+    engine = WaveEngine(talkative(lambda session: 1 + session[1]), max_live=3)
+    groups = in_waves(lambda task: Uneven([], failures), engine, tasks=2, n=2, max_refills=2)
+    assert [g.valid for g in groups] == [[True, True]] * 2
+    assert [len(g.effort.refilled) for g in groups] == [1, 2]
+    first = [[(0, 0), (0, 1), (1, 0)], [(0, 1)], [(1, 1)], [(1, 1)]]
+    again = [[(0, 1), (1, 1)], [(0, 1), (1, 1)], [(1, 1)], [(1, 1)]]
+    assert engine.batches == first + again
+
+
+def test_no_wave_waits_for_the_reward_of_an_episode_that_has_no_more_to_say():
+    over = asyncio.Event()
+
+    class Judged(Noted):
+        async def reward(self, task, trajectory):
+            if len(trajectory.turns) == 1:
+                await over.wait()
+            else:
+                over.set()
+            return 1.0
+
+    engine = WaveEngine(talkative(lambda session: 1 + session[1]))
+    (group,) = in_waves(lambda task: Judged([]), engine, n=3)
+    assert group.valid == [True] * 3
+    assert engine.batches == [[(0, 0), (0, 1), (0, 2)], [(0, 1), (0, 2)], [(0, 2)]]
+    assert sorted(engine.finished) == [(0, 0), (0, 1), (0, 2)]
