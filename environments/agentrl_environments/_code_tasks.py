@@ -237,7 +237,7 @@ def circle(rng: np.random.Generator) -> tuple[Part]:
             f"{n} children, numbered from 1, stand in a circle. Counting begins at number 1, and "
             f"each {k}-th child leaves at once. What is the number of the child that is left?",
             f"left, at = list(range(1, {n} + 1)), 0\nwhile len(left) > 1:\n"
-            f"    at = (at + {k - 1}) % len(left)\n    del left[at]\nprint(left[0])",
+            f"    at = (at + {k} - 1) % len(left)\n    del left[at]\nprint(left[0])",
             last + 1,
         ),
     )
