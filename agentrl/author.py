@@ -1,4 +1,4 @@
-"""Running what an author wrote: sync or async, with a time limit, never on the loop's time.
+"""Running what an author wrote: sync or async, with a time limit, off the loop's time.
 
 In    a function of an environment or a tool
 Out   what it returns; anything it raises as an Exception; TooSlow where its time is up
@@ -13,14 +13,18 @@ import inspect
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from agentrl.errors import AgentRLError
 from agentrl.prints import bounded
-from agentrl.workers import Settled, workers
+from agentrl.workers import Settled, Share, workers
 
 GRACE = 1.0
 """Seconds that a cancelled coroutine has for tidying up."""
+_AT_ONCE = "__agentrl_at_once__"
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class TooSlow(AgentRLError):
@@ -28,7 +32,7 @@ class TooSlow(AgentRLError):
 
 
 async def run_author(fn: Callable[..., Any], *args: Any, seconds: float | None = None) -> Any:
-    """Run an author's function: awaited if it is async, else in a thread.
+    """Run an author's function: awaited if it is async, else in a thread, or here if `at_once`.
 
     Args:
         fn: The function; what a sync one returns is awaited where it can be.
@@ -41,13 +45,58 @@ async def run_author(fn: Callable[..., Any], *args: Any, seconds: float | None =
         EnvironmentFault: Too many threads were left behind, or none can be started.
     """
     with bounded():
+        if is_at_once(fn, *args):
+            return fn(*args)
         if inspect.iscoroutinefunction(fn):
             return await _in_task(fn(*args), seconds)
-        return await _in_task(_in_thread(fn, *args), seconds)
+        return await _in_task(in_thread(fn, *args), seconds)
 
 
-async def _in_thread(fn: Callable[..., Any], *args: Any) -> Any:
-    value = await workers().run(lambda: fn(*args))
+def at_once(when: Callable[..., bool]) -> Callable[[F], F]:
+    """Mark a sync method that blocks nobody for some arguments: for these it needs no thread.
+
+    Args:
+        when: Takes what the method takes, without its `self`, and says whether it is done with
+            that in no time to speak of. It says so in no time itself, whatever it is given.
+    """
+
+    def mark(fn: F) -> F:
+        setattr(fn, _AT_ONCE, when)
+        return fn
+
+    return mark
+
+
+def is_at_once(fn: Callable[..., Any], *args: Any, **named: Any) -> bool:
+    """Whether a bound method is done with these arguments in no time."""
+    when = getattr(_function(fn), _AT_ONCE, None)
+    return when is not None and bool(when(*args, **named))
+
+
+def is_marked(fn: Callable[..., Any]) -> bool:
+    """Whether a bound method is `at_once` for some arguments."""
+    return hasattr(_function(fn), _AT_ONCE)
+
+
+def _function(fn: Callable[..., Any]) -> Callable[..., Any]:
+    return fn.func if isinstance(fn, partial) else fn
+
+
+def inherited(method: Callable[..., Any], *bases: type) -> bool:
+    """Whether a method is still that of a base, which does nothing: no thread need be asked to."""
+    own = getattr(method, "__func__", None)
+    return own is not None and own in [vars(base).get(own.__name__) for base in bases]
+
+
+async def in_thread(fn: Callable[..., Any], *args: Any, share: Share | None = None) -> Any:
+    """What a sync function returns, run in a thread; awaited where it can be.
+
+    Args:
+        fn: The function.
+        args: Its arguments.
+        share: What its thread counts against where it is left behind.
+    """
+    value = await workers().run(lambda: fn(*args), share)
     return await value if inspect.isawaitable(value) else value
 
 

@@ -11,17 +11,19 @@ import asyncio
 import inspect
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from agentrl.author import TooSlow, run_author
+from agentrl.author import TooSlow, in_thread, is_at_once, is_marked, run_author
 from agentrl.errors import BadArguments, EnvironmentFault, ToolError, blame, suggestion
 from agentrl.message import OutcomeStatus, ToolCall, ToolOutcome
+from agentrl.prints import bounded
 from agentrl.tooling import ToolResult, ToolSpec
+from agentrl.workers import Share
 
 MAX_COMPLAINT = 500
 """Characters of a message about a call that failed."""
@@ -31,7 +33,13 @@ MAX_DEPTH = 100
 """Of lists and objects inside each other in arguments."""
 MAX_JSON = 1_000_000
 """Characters of a returned value as JSON; a longer one loses its end before it is clipped."""
+QUICK = 10_000
+"""Characters of arguments up to which a check that takes no time to speak of needs no thread."""
+SIDE_BY_SIDE = 64
+"""Blocking calls of a turn that run at the same time; others wait, and their time with them."""
 NOT_RUN = "not run: another call of the turn ended the episode."
+_PLAIN = (str, int, float, bool, type(None))
+"""What becomes text at once."""
 
 
 async def run_calls(
@@ -41,12 +49,14 @@ async def run_calls(
     max_chars: int,
     max_arguments: int = MAX_ARGUMENTS,
     parallel: bool = True,
+    share: Share | None = None,
 ) -> tuple[tuple[ToolOutcome, ...], bool]:
     """Run calls; also whether one of them ended the episode.
 
-    Calls run side by side. One whose tool is not `parallel`, or each where `parallel` is false,
-    waits for those before it, and those after it wait for it. When one ends the episode, those
-    beside it finish, and those that waited are not run.
+    Calls run side by side, of those that block `SIDE_BY_SIDE` at most. One whose tool is not
+    `parallel`, or each where `parallel` is false, waits for those before it, and those after it
+    wait for it. When one ends the episode, those beside it finish, and those that waited are
+    not run.
 
     A tool that fails says so to the policy and disturbs no other; only an EnvironmentFault
     (the first in call order) comes out as an exception, when all beside it have finished.
@@ -57,17 +67,25 @@ async def run_calls(
         max_chars: Of the content of an outcome.
         max_arguments: Characters of the arguments of a call; one with more is not run.
         parallel: Whether calls run side by side at all.
+        share: Of the threads that may be left behind; where it is used up, a call that needs a
+            thread is refused in words.
     """
+    room = _Room(max_chars, max_arguments, share or Share(), asyncio.Semaphore(SIDE_BY_SIDE))
     outcomes: list[ToolOutcome] = []
     ended = False
     for batch in _batches(tools, calls, parallel):
         if ended:
             outcomes += [_complain(call.name or "tool_call", "error", NOT_RUN) for call in batch]
             continue
-        results = await asyncio.gather(
-            *(_run(tools, call, max_chars, max_arguments) for call in batch),
-            return_exceptions=True,
-        )
+        if len(batch) == 1:
+            # The same, without a task of its own.
+            results: Sequence[tuple[ToolOutcome, bool] | BaseException] = [
+                await _run(tools, batch[0], room)
+            ]
+        else:
+            results = await asyncio.gather(
+                *(_run(tools, call, room) for call in batch), return_exceptions=True
+            )
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -104,8 +122,18 @@ def _batches(
         yield batch
 
 
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What the calls of a turn may use."""
+
+    max_chars: int
+    max_arguments: int
+    share: Share
+    blocking: asyncio.Semaphore
+
+
 async def _run(
-    tools: Mapping[str, ToolSpec], call: ToolCall, max_chars: int, max_arguments: int
+    tools: Mapping[str, ToolSpec], call: ToolCall, room: _Room
 ) -> tuple[ToolOutcome, bool]:
     name = call.name or "tool_call"
     if call.problem is not None:
@@ -113,14 +141,22 @@ async def _run(
     spec = tools.get(call.name)
     if spec is None:
         return _complain(name, "unknown_tool", _unknown(call.name, tools)), False
+    if inspect.iscoroutinefunction(spec.fn):
+        return await _timed(spec, call, room)
+    async with room.blocking:
+        return await _timed(spec, call, room)
+
+
+async def _timed(spec: ToolSpec, call: ToolCall, room: _Room) -> tuple[ToolOutcome, bool]:
+    name = call.name
     clock = asyncio.get_running_loop().time
     begun = clock()
     try:
         with blame(_Failed, f"{spec.name} failed"):
-            _check_size(spec, call, max_arguments)
-            result = await _result(spec, call, max_chars)
+            size = _size_checked(spec, call, room.max_arguments)
+            result = await _called(spec, call, room, quick=spec.quick and size <= QUICK)
     except (TooSlow, ToolError) as error:
-        return _complain(name, *_told(spec, error, max_chars), clock() - begun), False
+        return _complain(name, *_told(spec, error, room.max_chars), clock() - begun), False
     status: OutcomeStatus = "error" if result.is_error else "ok"
     outcome = ToolOutcome(
         name, result.content, status, float(result.reward), clock() - begun, result.metrics
@@ -128,18 +164,58 @@ async def _run(
     return outcome, result.terminate
 
 
-async def _result(spec: ToolSpec, call: ToolCall, max_chars: int) -> ToolResult:
-    if inspect.iscoroutinefunction(spec.fn):
-        work = partial(spec.fn, **spec.check(call.arguments))
+async def _called(spec: ToolSpec, call: ToolCall, room: _Room, *, quick: bool) -> ToolResult:
+    if quick and is_marked(spec.fn):
+        arguments = _arguments(spec, call)
+        if is_at_once(spec.fn, **arguments):
+            with bounded():
+                return _checked(spec, spec.fn(**arguments), room.max_chars)
+    work = partial(_worked, spec, call, room, quick=quick)
+    result: ToolResult = await run_author(work, seconds=spec.timeout)
+    return result
+
+
+async def _worked(spec: ToolSpec, call: ToolCall, room: _Room, *, quick: bool) -> ToolResult:
+    """The whole of a call: whatever may take long is done in a thread, within its time limit."""
+    if not inspect.iscoroutinefunction(spec.fn):
+        value = await _aside(spec, room, _blocking, spec, call, room.max_chars)
+    elif quick:
+        value = await spec.fn(**_arguments(spec, call))
     else:
-        # Checking arguments and writing out values takes time too where they are big.
-        work = partial(_blocking, spec, call, max_chars)
-    return _checked(spec, await run_author(work, seconds=spec.timeout), max_chars)
+        value = await spec.fn(**await _aside(spec, room, _arguments, spec, call))
+    if isinstance(value, _PLAIN) or (
+        isinstance(value, ToolResult) and isinstance(value.content, str)
+    ):
+        return _checked(spec, value, room.max_chars)
+    result: ToolResult = await _aside(spec, room, _checked, spec, value, room.max_chars)
+    return result
+
+
+async def _aside(spec: ToolSpec, room: _Room, fn: Callable[..., Any], *args: Any) -> Any:
+    if room.share.full:
+        raise ToolError(
+            f"{spec.name}: not run. {room.share.left} calls before it go on although their time "
+            "is up."
+        )
+    return await in_thread(fn, *args, share=room.share)
 
 
 def _blocking(spec: ToolSpec, call: ToolCall, max_chars: int) -> Any:
-    value = spec.fn(**spec.check(call.arguments))
+    value = spec.fn(**_arguments(spec, call))
     return value if inspect.isawaitable(value) else _checked(spec, value, max_chars)
+
+
+def _arguments(spec: ToolSpec, call: ToolCall) -> dict[str, Any]:
+    """Keyword arguments, none of which is part of the call: what it says is on record."""
+    return spec.check(_copied(call.arguments))
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _copied(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_copied(inner) for inner in value]
+    return value
 
 
 def _checked(spec: ToolSpec, value: Any, max_chars: int) -> ToolResult:
@@ -152,9 +228,9 @@ def _checked(spec: ToolSpec, value: Any, max_chars: int) -> ToolResult:
                 f"tool {spec.name}: its {name} is {str(number)[:80]}. "
                 "Rewards and metrics are finite numbers."
             )
-    return replace(
-        result,
-        content=clip(_as_text(result.content), max_chars),
+    return ToolResult(
+        clip(_as_text(result.content), max_chars),
+        reward=result.reward,
         terminate=bool(result.terminate),
         metrics={name: float(number) for name, number in metrics.items()},
         is_error=bool(result.is_error),
@@ -188,8 +264,8 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Iterator) else to_jsonable_python(value, fallback=str)
 
 
-def _check_size(spec: ToolSpec, call: ToolCall, most: int) -> None:
-    """Refuse arguments that are too big or too deep to look at, without walking all of them."""
+def _size_checked(spec: ToolSpec, call: ToolCall, most: int) -> int:
+    """About the characters of arguments; refuses what is too big or too deep to look at."""
     size, level = 0, [call.arguments]
     for _ in range(MAX_DEPTH):
         inner: list[Any] = []
@@ -205,7 +281,7 @@ def _check_size(spec: ToolSpec, call: ToolCall, most: int) -> None:
             elif isinstance(value, list | tuple):
                 inner += value
         if not inner:
-            return
+            return size
         level = inner
     raise BadArguments(f"{spec.name}: the arguments are nested over {MAX_DEPTH} levels deep.")
 
@@ -226,7 +302,9 @@ def _told(
         return "timeout", text, MAX_COMPLAINT
     if isinstance(error, BadArguments):
         return "bad_arguments", str(error), MAX_COMPLAINT
-    return "error", str(error), MAX_COMPLAINT if isinstance(error, _Failed) else max_chars
+    if isinstance(error, _Failed):
+        return "error", " ".join(str(error).split()), MAX_COMPLAINT
+    return "error", str(error) or f"{spec.name} failed.", max_chars
 
 
 def _complain(
@@ -240,10 +318,11 @@ def _complain(
 
 
 def _unknown(name: str, tools: Mapping[str, ToolSpec]) -> str:
-    if not tools:
+    listed = [known for known, spec in tools.items() if spec.listed]
+    if not listed:
         return f"unknown tool {name[:80]}. There are no tools here."
-    parts = [f"unknown tool {name[:80]}.", suggestion(name[:80], tools)]
-    return " ".join([p for p in parts if p] + [f"Available: {', '.join(tools)}."])
+    parts = [f"unknown tool {name[:80]}.", suggestion(name[:80], listed)]
+    return " ".join([p for p in parts if p] + [f"Available: {', '.join(listed)}."])
 
 
 class _Failed(ToolError):

@@ -24,6 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeGuard, TypeVar
 
+from agentrl.arguments import misfit
 from agentrl.errors import UsageError, blame, suggestion
 
 T = TypeVar("T")
@@ -73,9 +74,13 @@ class Catalog(Generic[T]):
     def make(self, text: str, options: Mapping[str, Any]) -> T:
         """An instance of what a text names, with options as keyword arguments."""
         cls = self.resolve(text)
-        self._check_options(text, cls, options)
+        self.check_options(text, cls, options)
         with blame(UsageError, self._where(text)):
-            return cls(**options)
+            try:
+                return cls(**options)
+            except (TypeError, ValueError, AttributeError):
+                self._check_types(cls, options)
+                raise
 
     def names(self) -> list[str]:
         """Every name that `resolve` knows, sorted."""
@@ -128,7 +133,14 @@ class Catalog(Generic[T]):
     def _fits(self, value: Any) -> TypeGuard[type[T]]:
         return isinstance(value, type) and issubclass(value, self.base) and value is not self.base
 
-    def _check_options(self, text: str, cls: type[T], options: Mapping[str, Any]) -> None:
+    def _check_types(self, cls: type[T], options: Mapping[str, Any]) -> None:
+        """Say which option is of a wrong type; the hints are asked only where something broke."""
+        for key, value in options.items():
+            if why := misfit(cls.__init__, key, value):
+                raise UsageError(f"{self.option}.{key}: {value!r:.200} does not fit. {why}.")
+
+    def check_options(self, text: str, cls: type[T], options: Mapping[str, Any]) -> None:
+        """Refuse options that a class does not take, with the nearest that it does."""
         parameters = inspect.signature(cls).parameters
         if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
             return

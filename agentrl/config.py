@@ -37,7 +37,9 @@ def _tokens(value: object, least: int) -> object:
 class EnvSection(Section):
     """What is played."""
 
-    name: str = Field("tool_math", description="name, module:Class or path/file.py:Class.")
+    name: str = Field(
+        "tool_math", description="name, module:Class or path/file.py:Class; a mixture is a*2,b*1."
+    )
     options: dict[str, Any] = Field(
         default_factory=dict, description="Keyword arguments of the environment: --env.KEY VALUE."
     )
@@ -247,6 +249,9 @@ class TrainSection(Section):
 
     steps: int = Field(40, ge=1, description="Steps of the run.")
     tasks_per_step: int = Field(4, ge=1, description="Different tasks a step.")
+    curriculum: bool = Field(
+        False, description="Draw more from levels of difficulty where half of the episodes succeed."
+    )
     seed: int = Field(0, ge=0, description="Seed of everything that is drawn.")
     eval_every: int = Field(0, ge=0, description="Held-out evaluation every k steps; 0: ends only.")
     save_every: int = Field(20, ge=0, description="Checkpoint every k steps; 0: only the end.")

@@ -16,25 +16,26 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-import gymnasium
-
-from agentrl.author import run_author
+from agentrl.author import inherited, run_author
 from agentrl.blocking import PrivateLoop, refuse_running_loop
 from agentrl.calling import MAX_ARGUMENTS, run_calls
-from agentrl.errors import AgentRLError, EnvironmentFault, UsageError, blame, suggestion
+from agentrl.errors import AgentRLError, EnvironmentFault, UsageError, blame
 from agentrl.formats.hermes import parse
-from agentrl.message import AssistantTurn, Message, Turn
+from agentrl.message import AssistantTurn, Message, ToolOutcome, Turn, copied
+from agentrl.opening import asked_for, opening_of
 from agentrl.scoring import EpisodeEnd, score
+from agentrl.seeding import SeededLate
 from agentrl.spaces import ActionSpace, MessagesSpace
 from agentrl.task import Task, TaskSource
 from agentrl.toolbox import Toolbox, taken, tools_of_boxes
 from agentrl.tooling import ToolSpec, is_tool, tools_of
 from agentrl.trajectory import Branch, Stop, Trajectory, tool_calls
+from agentrl.workers import Share
 
 StepResult = tuple[list[Message], float, bool, bool, dict[str, Any]]
 
 
-class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
+class ToolEnv(SeededLate[list[Message], str | AssistantTurn]):
     """Base of environments. Subclasses write `tasks`, tools, `reward`, and what else they need.
 
     Options of an environment are keyword arguments of its `__init__`. What a subclass writes may
@@ -66,6 +67,7 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
     _end: EpisodeEnd | None = None
     _held: Sequence[ToolEnv | Toolbox] = ()
     """Whose `start` was called and `release` not yet, in the order of starting."""
+    _share = cached_property(lambda _: Share())
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Refuse tools that can't work when the class is made, not when it is played."""
@@ -152,8 +154,9 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         return ActionSpace()
 
     def tool_schemas(self) -> list[dict[str, Any]]:
-        """Schemas of the tools, as chat templates take them."""
-        return [copy.deepcopy(spec.schema()) for spec in self._offered().values()]
+        """Schemas of the tools, as chat templates take them; the same for a whole episode."""
+        offered = self._offered().values()
+        return [copy.deepcopy(spec.schema()) for spec in offered if spec.listed]
 
     async def areset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -163,21 +166,27 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         Options: `task` is the Task to play; without one it is drawn from `split`.
         """
         await self.arelease()
-        super().reset(seed=seed)
+        self._reseed(seed)
         self._task, self._opening, self._turns, self._end = None, (), (), None
-        task, split = self._choose(options or {})
-        with blame(EnvironmentFault, f"{type(self).__name__}.toolboxes"):
-            await run_author(self._offered)
+        task, split = asked_for(options or {})
+        if task is None:
+            task = self._draw(split)
+        if "_boxed" not in vars(self):
+            with blame(EnvironmentFault, f"{type(self).__name__}.toolboxes"):
+                await run_author(self._offered)
         try:
             for box in self._boxes:
                 await self._start(box, task)
+            if any(box.varies for box in self._boxes):
+                with blame(EnvironmentFault, f"{type(self).__name__}.toolboxes"):
+                    await run_author(self._read_boxes)
             extra = await self._start(self, task)
         except AgentRLError as error:
             self._end = EpisodeEnd(Stop.ENV_ERROR, problem=str(error))
             raise EnvironmentFault(str(error)) from error
         self._task = task
         self._opening = tuple(opening_of(self.system_prompt, task, extra))
-        return copy.deepcopy(list(self.opening)), {"task_id": task.id, "split": split}
+        return copied(self.opening), {"task_id": task.id, "split": split}
 
     async def astep(
         self, action: str | AssistantTurn, *, branches: Sequence[Branch] = ()
@@ -225,6 +234,8 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         while self._held:
             # Off first: one whose release is cancelled is not asked again, the others are.
             *self._held, owner = self._held
+            if inherited(owner.release, ToolEnv, Toolbox):
+                continue
             try:
                 with blame(EnvironmentFault, f"{type(owner).__name__}.release"):
                     await run_author(owner.release)
@@ -269,8 +280,9 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
             max_chars=self.max_result_chars,
             max_arguments=self.max_argument_chars,
             parallel=self.parallel_tools,
+            share=self._share,
         )
-        self._amend(outcomes=tuple(replace(o, content=self.clip(o.content)) for o in outcomes))
+        self._amend(outcomes=tuple(self._clipped(outcome) for outcome in outcomes))
         if terminate:
             return Stop.TOOL_END
         if sum(1 for _ in takewhile(_malformed, reversed(self.turns))) > self.max_parse_errors:
@@ -278,12 +290,18 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         return self._turns_left()
 
     async def _hear(self) -> Stop | None:
+        if inherited(self.reply, ToolEnv):
+            return Stop.ANSWER
         with blame(EnvironmentFault, f"{type(self).__name__}.reply"):
             reply = _text_or_none("reply", await run_author(self.reply, self.turns[-1]))
         if reply is None:
             return Stop.ANSWER
         self._amend(reply=reply)
         return self._turns_left()
+
+    def _clipped(self, outcome: ToolOutcome) -> ToolOutcome:
+        content = self.clip(outcome.content)
+        return outcome if content is outcome.content else replace(outcome, content=content)
 
     def _amend(self, **changes: Any) -> None:
         self._turns = (*self.turns[:-1], replace(self.turns[-1], **changes))
@@ -302,10 +320,11 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
     def _result(self) -> StepResult:
         last = self.turns[-1]
         reward = sum((outcome.reward for outcome in last.outcomes), 0.0)
-        info: dict[str, Any] = {"stop": None, "reward_parts": {}}
         if self.end is None:
-            return last.messages()[1:], reward, False, False, info
-        info |= {"stop": str(self.end.stop), "reward_parts": dict(self.end.parts or {})}
+            going: dict[str, Any] = {"stop": None, "reward_parts": {}}
+            return last.messages()[1:], reward, False, False, going
+        info: dict[str, Any] = {"stop": str(self.end.stop)}
+        info["reward_parts"] = dict(self.end.parts or {})
         if self.end.correct is not None:
             info["correct"] = self.end.correct
         if self.end.problem:
@@ -313,21 +332,10 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
         terminated = self.end.stop.terminated
         return last.messages()[1:], reward + self.end.final, terminated, not terminated, info
 
-    def _choose(self, options: Mapping[str, Any]) -> tuple[Task, str]:
-        for key in options:
-            if key not in ("task", "split"):
-                hint = suggestion(key, ("task", "split"), "There are task and split.")
-                raise UsageError(f"reset: {key!r} is not an option. {hint}")
-        task = options.get("task")
-        if task is None:
-            split = str(options.get("split", "train"))
-            return self._draw(split), split
-        if not isinstance(task, Task):
-            raise UsageError(f"reset: option task is a {type(task).__name__}. Give a Task.")
-        return task, str(options.get("split", task.split))
-
     async def _start(self, owner: ToolEnv | Toolbox, task: Task) -> str | None:
         self._held = [*self._held, owner]
+        if inherited(owner.start, ToolEnv, Toolbox):
+            return None
         with blame(EnvironmentFault, f"{type(owner).__name__}.start"):
             said = await run_author(owner.start, task)
             return _text_or_none("start", said) if owner is self else None
@@ -344,6 +352,9 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
     @cached_property
     def _boxed(self) -> Mapping[str, ToolSpec]:
         return tools_of_boxes(self, self._tools, self._boxes)
+
+    def _read_boxes(self) -> None:
+        self._boxed = tools_of_boxes(self, self._tools, self._boxes)
 
     @cached_property
     def _sources(self) -> dict[str, TaskSource]:
@@ -367,23 +378,6 @@ class ToolEnv(gymnasium.Env[list[Message], str | AssistantTurn]):
             state = "has not begun" if self.task is None else "is over"
             raise UsageError(f"step: the episode {state}. Reset first.")
         return self.task
-
-
-def opening_of(system_prompt: str, task: Task, extra: str | None = None) -> list[Message]:
-    """The task's messages, with neighbours of one role joined: templates insist on turns."""
-    messages = copy.deepcopy(task.opening())
-    if system_prompt:
-        first = messages[0] if messages and messages[0]["role"] == "system" else None
-        if first is not None:
-            first["content"] = f"{system_prompt}\n\n{first['content']}"
-        else:
-            messages.insert(0, Message(role="system", content=system_prompt))
-    if extra:
-        if messages and messages[-1]["role"] == "user":
-            messages[-1]["content"] += f"\n\n{extra}"
-        else:
-            messages.append(Message(role="user", content=extra))
-    return messages
 
 
 def _malformed(turn: Turn) -> bool:

@@ -19,7 +19,7 @@ from typing import TypeVar
 import numpy as np
 
 from agentrl.env import ToolEnv
-from agentrl.errors import EnvironmentFault
+from agentrl.errors import EnvironmentFault, RenderError
 from agentrl.message import Message
 from agentrl.policy import Completion, Engine, Request, Sampling
 from agentrl.render import Renderer
@@ -231,10 +231,21 @@ def _observe(
     completion: Completion,
     news: Sequence[Message],
 ) -> None:
-    """Append what the environment said, or begin a branch where the template rewrites history."""
-    suffix = renderer.extend(tape.ids, completion.finish_reason, news)
+    """Append what the environment said, or begin a branch where the template rewrites history.
+
+    Raises:
+        EnvironmentFault: the template takes neither; that ends this episode and no other.
+    """
+    try:
+        suffix = renderer.extend(tape.ids, completion.finish_reason, news)
+    except RenderError:
+        suffix = None
     if suffix is None:
-        tape.begin(renderer.render(conversation(env.opening, env.turns), env.tool_schemas()))
+        history = conversation(env.opening, env.turns)
+        try:
+            tape.begin(renderer.render(history, env.tool_schemas()))
+        except RenderError as error:
+            raise EnvironmentFault(f"the conversation cannot go on: {error}") from error
     else:
         tape.add(Span("scaffold", suffix.scaffold), Span("observation", suffix.observation))
 

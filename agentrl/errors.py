@@ -19,8 +19,8 @@ Not   a place for messages: the text is written where the mistake is seen
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 
 MAX_SAID = 10_000
 """Characters of somebody else's message that are passed on."""
@@ -66,27 +66,40 @@ class RunError(AgentRLError):
     """A run cannot go on; files already written stay valid."""
 
 
-@contextmanager
-def blame(kind: type[AgentRLError], doing: str) -> Iterator[None]:
+def blame(kind: type[AgentRLError], doing: str) -> AbstractContextManager[None]:
     """Give whatever escapes this block the name of the side it came from.
 
     Everywhere else exceptions pass, but for the two places that carry one across a
     border: from the thread that steps an engine, and out of a weight iterator.
     """
-    try:
-        yield
-    except AgentRLError:
-        raise
-    except (Exception, SystemExit) as error:
+    return _Blame(kind, doing)
+
+
+class _Blame(AbstractContextManager[None]):
+    """Not a generator: every turn of every episode passes through several."""
+
+    __slots__ = ("_doing", "_kind")
+
+    def __init__(self, kind: type[AgentRLError], doing: str) -> None:
+        self._kind, self._doing = kind, doing
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object, /) -> None:
         # An author's code that calls exit() has failed like any other.
-        raise kind(f"{doing}: {type(error).__name__}: {_said(error)}") from error
+        if isinstance(error, Exception | SystemExit) and not isinstance(error, AgentRLError):
+            said = f"{self._doing}: {type(error).__name__}: {_said(error)}"
+            raise self._kind(said) from error
 
 
 def _said(error: BaseException) -> str:
     """The beginning of an exception's message, whose text may be anything at all."""
     try:
         return str(error)[:MAX_SAID]
-    except Exception as inner:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as inner:
         return f"(its message raised {type(inner).__name__})"
 
 

@@ -22,11 +22,11 @@ from agentrl.engines import build
 from agentrl.errors import UsageError
 from agentrl.events import Listener, counting, tell
 from agentrl.measure import Measurement, distinct, measure, refuse_if_all_broke
+from agentrl.mixture import mixture_of
 from agentrl.record import episode_lines
 from agentrl.render import renderer_for
-from agentrl.supply import supply
 from agentrl.weights import ModelWeights, load_policy
-from agentrl.world import check_fits, env_maker, play_of
+from agentrl.world import check_fits, play_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,11 @@ def evaluate(
         raise UsageError(f"--out {out}: it holds an evaluation. Give another folder.")
     if out is not None:
         record.check_free(config.out, "")
-    make_env = env_maker(config.env.name, config.env.options)
-    env = make_env()
-    source = supply(env, config.eval.split, config.env.name)
-    tasks = distinct(source, config.eval.tasks, config.env.name)
+    mixture = mixture_of(config.env.name, config.env.options)
+    tasks = distinct(mixture.source(config.eval.split), config.eval.tasks, mixture.name)
     policy = load_policy(_model(config), dtype=config.model.dtype)
     renderer = renderer_for(policy.tokenizer)
-    check_fits(env, tasks[0], renderer, config.rollout, policy)
+    check_fits(mixture, tasks, renderer, config.rollout, policy)
     engine = build.build(
         build.Order(
             config.engine, policy, policy.folder, config.rollout.max_context, config.eval.seed
@@ -88,7 +86,7 @@ def evaluate(
         try:
             await engine.load(ModelWeights(policy.model), 0)
             return await measure(
-                make_env,
+                mixture.make,
                 tasks,
                 k=config.eval.k,
                 seed=config.eval.seed,

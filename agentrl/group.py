@@ -1,6 +1,6 @@
 """Tasks → Groups: n episodes of each task, played side by side.
 
-In    tasks, n, a maker of environments, what episodes share (Play)
+In    tasks, n, a maker of environments for them, what episodes share (Play)
 Out   Group per task, members in order, whatever order they ended in
 Not   selection: a group holds all of its trajectories, broken ones included
 """
@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from agentrl.curriculum import Outcome, level_of
 from agentrl.env import ToolEnv
 from agentrl.episode import Play, Seat, play, seed_from
 from agentrl.errors import AgentRLError, EnvironmentFault, blame
@@ -48,13 +49,19 @@ class Group:
         return [t.valid for t in self.trajectories]
 
 
+def outcome_of(group: Group) -> Outcome:
+    """How many of a group's episodes were correct."""
+    scored = [t for t in group.trajectories if t.valid]
+    return Outcome(level_of(group.task), sum(bool(t.correct) for t in scored), len(scored))
+
+
 def seed_for(run_seed: int, step: int, task_hash: str, member: int) -> int:
     """The same episode draws the same numbers, whatever ran before it."""
     return seed_from(run_seed, step, int(task_hash[:16], 16), member)
 
 
 async def play_groups(
-    make_env: Callable[[], ToolEnv],
+    make_env: Callable[[Task], ToolEnv],
     tasks: Sequence[Task],
     *,
     n: int,
@@ -77,7 +84,7 @@ async def play_groups(
 
 
 async def _play_all(
-    make_env: Callable[[], ToolEnv],
+    make_env: Callable[[Task], ToolEnv],
     seats: Sequence[Seat],
     world: Play,
     on_done: OnDone | None,
@@ -91,7 +98,7 @@ async def _play_all(
 
 
 async def _play_cohort(
-    make_env: Callable[[], ToolEnv],
+    make_env: Callable[[Task], ToolEnv],
     seats: Sequence[Seat],
     world: Play,
     on_done: OnDone | None,
@@ -109,10 +116,10 @@ async def _play_cohort(
         return await _all_or_first_error([one(seat) for seat in seats])
 
 
-async def _play_one(make_env: Callable[[], ToolEnv], seat: Seat, world: Play) -> Trajectory:
+async def _play_one(make_env: Callable[[Task], ToolEnv], seat: Seat, world: Play) -> Trajectory:
     try:
         with blame(EnvironmentFault, "making the environment"):
-            env = make_env()
+            env = make_env(seat.task)
     except AgentRLError as error:
         world.engine.finish(seat.session)
         stop, problem = Stop.ENV_ERROR, str(error)

@@ -8,7 +8,7 @@ Not   a judgement of the attempts that infrastructure broke: those are excluded 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from agentrl.episode import Play
 from agentrl.errors import RunError, UsageError
 from agentrl.group import Group, OnDone, play_groups, seed_for
 from agentrl.interval import Interval, average, share
-from agentrl.task import Task, TaskSource
+from agentrl.task import LABELS, Task, TaskSource
 from agentrl.trajectory import Stop, tool_calls, tool_failures
 
 SEED_STEP = 2**31
@@ -46,6 +46,8 @@ class Measurement:
     """Calls that did not come back with a result."""
     tokens: int
     """Tokens sampled."""
+    by: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    """Accuracy by what tasks say of themselves: mean, low, high and tasks of each word."""
 
     def as_json(self) -> dict[str, Any]:
         """Plain values by name."""
@@ -63,6 +65,7 @@ class Measurement:
             "tool_calls": self.tool_calls,
             "invalid_calls": self.invalid_calls,
             "tokens": self.tokens,
+            "by": self.by,
         }
 
 
@@ -84,7 +87,7 @@ def distinct(source: TaskSource, count: int, where: str) -> list[Task]:
 
 
 async def measure(
-    make_env: Callable[[], ToolEnv],
+    make_env: Callable[[Task], ToolEnv],
     tasks: Sequence[Task],
     *,
     k: int,
@@ -138,7 +141,31 @@ def summarize(groups: Sequence[Group], k: int) -> Measurement:
         tool_calls=sum(tool_calls(t.turns) for t in every) / size,
         invalid_calls=sum(tool_failures(t.turns) for t in every),
         tokens=sum(t.num_trained_tokens for t in every),
+        by={kind: found for kind in LABELS if (found := _by(kind, groups, correct))},
     )
+
+
+def labels(task: Task, kind: str) -> list[str]:
+    """What a task says of itself under `env`, `difficulty` or `tags`."""
+    said = (task.meta or {}).get(LABELS[kind])
+    several = kind == "tags" and isinstance(said, list | tuple)
+    return [str(word) for word in ((said or ()) if several else (said,)) if word is not None]
+
+
+def _by(
+    kind: str, groups: Sequence[Group], correct: Sequence[Sequence[float]]
+) -> dict[str, dict[str, Any]]:
+    rows: dict[str, list[Sequence[float]]] = {}
+    for group, row in zip(groups, correct, strict=True):
+        for word in labels(group.task, kind):
+            rows.setdefault(word, []).append(row)
+    return {word: _told(rows[word]) for word in sorted(rows)}
+
+
+def _told(rows: Sequence[Sequence[float]]) -> dict[str, Any]:
+    found = share(rows)
+    known = dict.fromkeys(("mean", "low", "high")) if found is None else found.as_json()
+    return {**known, "tasks": len(rows)}
 
 
 def _ladder(k: int) -> list[int]:

@@ -7,7 +7,8 @@ Not   tokens: the same message may be many token sequences (render.py decides wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NotRequired, TypedDict
 
@@ -116,3 +117,14 @@ class Turn:
         if self.reply is not None:
             out.append(Message(role="user", content=self.reply))
         return out
+
+
+def copied(messages: Iterable[Message]) -> list[Message]:
+    """Messages that share nothing with these which a caller could change."""
+    return [_copied(message) for message in messages]
+
+
+def _copied(message: Message) -> Message:
+    # Text can't be changed, and deepcopy is slow to find that out.
+    is_flat = type(message) is dict and all(type(value) is str for value in message.values())
+    return message.copy() if is_flat else copy.deepcopy(message)

@@ -8,9 +8,8 @@ Not   what goes past `sys.stdout`: C code, child processes, threads that author 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextlib import AbstractContextManager
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import Any, TextIO, cast
 
@@ -55,14 +54,24 @@ class BoundedStream:
         return getattr(self._stream, name)
 
 
-@contextmanager
-def bounded(most: int = MOST) -> Iterator[None]:
+def bounded(most: int = MOST) -> AbstractContextManager[None]:
     """Bound what this block prints, and the tasks and threads that share its context."""
-    token = _room.set(_Room(most))
-    try:
-        yield
-    finally:
-        _room.reset(token)
+    return _Bounded(_Room(most))
+
+
+@dataclass(slots=True)
+class _Bounded(AbstractContextManager[None]):
+    """Not a generator: every call of author code passes through one."""
+
+    room: _Room
+    before: Token[_Room | None] | None = None
+
+    def __enter__(self) -> None:
+        self.before = _room.set(self.room)
+
+    def __exit__(self, *error: object) -> None:
+        assert self.before is not None
+        _room.reset(self.before)
 
 
 def bound_streams() -> None:

@@ -18,6 +18,7 @@ from typing import Any, TextIO
 
 from agentrl import disk
 from agentrl.errors import UsageError
+from agentrl.task import LABELS
 from agentrl.trajectory import Trajectory, tool_calls
 
 SCHEMA = 1
@@ -126,6 +127,8 @@ def episode_row(trajectory: Trajectory, mark: Mark, *, tokens: bool) -> dict[str
         "version": t.version,
         "messages": t.messages,
     }
+    meta = t.task.meta or {}
+    row |= {name: meta[key] for name, key in LABELS.items() if key in meta}
     if t.metrics:
         row["metrics"] = t.metrics
     if t.problem:

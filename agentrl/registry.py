@@ -1,6 +1,6 @@
 """Environments and toolboxes by name.
 
-In    `name`, `module:Class` or `path/file.py:Class`, and options
+In    `name`, `module:Class`, `path/file.py:Class` or, by adapted.py, `gymnasium/ID`; options
 Out   the class, or an instance
 Not   how they are found: catalog.py
 
@@ -11,11 +11,14 @@ Built-in environments are the modules of the package `agentrl_environments`, too
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Mapping
 from typing import Any
 
+from agentrl.adapted import adapted
 from agentrl.catalog import Catalog
 from agentrl.env import ToolEnv
-from agentrl.errors import UsageError
+from agentrl.errors import UsageError, blame
 from agentrl.toolbox import Toolbox
 
 BUILT_INS = "agentrl_environments"
@@ -48,12 +51,26 @@ def register(name: str, target: str) -> None:
 
 def resolve(text: str) -> type[ToolEnv]:
     """The class that a text names; UsageError says what was looked for."""
-    return _environments().resolve(text)
+    return adapted(text) or _environments().resolve(text)
 
 
 def make(text: str, **options: Any) -> ToolEnv:
     """An instance of what a text names, with options as keyword arguments."""
-    return _environments().make(text, options)
+    kind = adapted(text)
+    if kind is None:
+        return _environments().make(text, options)
+    with blame(UsageError, f"--env {text}"):
+        return kind(**options)
+
+
+def check_options(text: str, options: Mapping[str, Any]) -> None:
+    """Refuse options that what a text names does not take."""
+    _environments().check_options(text, resolve(text), options)
+
+
+def address(text: str) -> str:
+    """A text that leads to the same class in another process, where nothing was registered."""
+    return _registered.get(text, text)
 
 
 def names() -> list[str]:
@@ -64,6 +81,11 @@ def names() -> list[str]:
 def first_lines() -> dict[str, str]:
     """The first line of each environment's docstring; empty where there is none to read."""
     return _environments().first_lines()
+
+
+def summary(text: str) -> str:
+    """The first line of the docstring of what a text names."""
+    return (inspect.getdoc(resolve(text)) or "").partition("\n")[0]
 
 
 def _environments() -> Catalog[ToolEnv]:

@@ -109,6 +109,8 @@ class Renderer:
     ) -> list[int]:
         """A conversation's ids, up to and with the next generation prompt.
 
+        What messages and tools say never becomes a control token (marks.py).
+
         Raises:
             UsageError: tools are given and the template has no place for them.
         """
@@ -118,13 +120,8 @@ class Renderer:
                 f"{template}: its chat template has no place for tools. "
                 "The policy would never hear of them. Use a tool-tuned model."
             )
-        try:
-            return template.encode(template.text(messages, tools))
-        except RenderError:
-            mended = regular(messages)
-            if mended == list(messages):
-                raise
-            return template.encode(template.text(mended, tools))
+        said = [list(messages), list(tools)]
+        return template.marks.kept_out(said, lambda said: self._whole(*said), list)
 
     def extend(
         self,
@@ -138,8 +135,11 @@ class Renderer:
         """
         if self._rewrites(previous_ids, new_messages):
             return None
-        closing, observation = _after_turn(
-            self.calls, self._closing_before(new_messages), new_messages, self._ids(previous_ids)
+        before, names = self._closing_before(new_messages), self._ids(previous_ids)
+        closing, observation = self.calls.template.marks.kept_out(
+            list(new_messages),
+            lambda news: _after_turn(self.calls, before, news, names),
+            lambda suffix: (*suffix[0], *suffix[1]),
         )
         sampled = previous_ids[-1] if finish_reason == "stop" and previous_ids else None
         if sampled == closing[0]:
@@ -171,13 +171,23 @@ class Renderer:
     def clip(self, text: str, max_tokens: int) -> str:
         """The text, or its head and tail with a notice, in about `max_tokens` tokens."""
         template = self.calls.template
-        ids = template.encode(text)
+        ids = template.encode(template.marks.broken(text))
         if len(ids) <= max_tokens:
             return text
         head = max_tokens // 2
         tail = max_tokens - head
         notice = CLIP_NOTICE.format(cut=len(ids) - max_tokens)
         return template.decode(ids[:head]) + notice + template.decode(ids[-tail:])
+
+    def _whole(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[int]:
+        template = self.calls.template
+        try:
+            return template.encode(template.text(messages, tools))
+        except RenderError:
+            mended = regular(messages)
+            if mended == list(messages):
+                raise
+            return template.encode(template.text(mended, tools))
 
     def _rewrites(self, previous_ids: Sequence[int], news: Sequence[Message]) -> bool:
         speaks = any(m["role"] != "tool" for m in news)

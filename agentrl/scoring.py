@@ -68,7 +68,8 @@ def _parts(value: Any) -> dict[str, float]:
 
 
 def _number(where: str, value: Any) -> float:
-    if not isinstance(value, SupportsFloat):
+    # The protocol is slow to ask, and nearly every value is a plain number.
+    if not isinstance(value, int | float) and not isinstance(value, SupportsFloat):
         raise EnvironmentFault(
             f"{where}: {type(value).__name__} is not a number. Return a float, a mapping of them, "
             "or None where the episode cannot be scored."

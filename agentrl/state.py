@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from agentrl.curriculum import takes
 from agentrl.errors import UsageError
 from agentrl.task import Task, TaskSource
 
@@ -37,6 +38,8 @@ class Standing:
         default_factory=lambda: {"sampled": 0, "trained": 0, "forwarded": 0}
     )
     seconds: dict[str, float] = field(default_factory=dict)
+    levels: dict[str, list[float]] = field(default_factory=dict)
+    """Correct and scored episodes by level of difficulty, where a curriculum counts them."""
 
     def save(self, folder: Path) -> None:
         """Write the counters."""
@@ -49,10 +52,13 @@ class Standing:
             setattr(self, name, value)
 
 
-def draw(source: TaskSource, standing: Standing, *, seed: int, count: int) -> list[Task]:
+def draw(
+    source: TaskSource, standing: Standing, *, seed: int, count: int, curriculum: bool = False
+) -> list[Task]:
     """The next tasks of the run, all different in content; moves the cursor.
 
-    Every epoch is a new permutation of the source, drawn from the seed and the epoch.
+    Every epoch is a new permutation of the source, drawn from the seed and the epoch. With a
+    curriculum some tasks are passed over, as long as enough others are left.
 
     Raises:
         UsageError: the source has too few different tasks for one step.
@@ -60,12 +66,15 @@ def draw(source: TaskSource, standing: Standing, *, seed: int, count: int) -> li
     if not len(source):
         raise UsageError("--env: it has no tasks of the split train. There is nothing to learn on.")
     found: dict[str, Task] = {}
-    for _ in range(2 * len(source) + count):
-        if len(found) == count:
-            break
-        task = source[_position(len(source), standing.cursor, seed)]
-        standing.cursor += 1
-        found.setdefault(task.hash, task)
+    for choosy in (True, False) if curriculum else (False,):
+        for _ in range(2 * len(source) + count):
+            if len(found) == count:
+                break
+            cursor = standing.cursor
+            task = source[_position(len(source), cursor, seed)]
+            standing.cursor += 1
+            if not choosy or takes(task, standing.levels, seed=seed, cursor=cursor):
+                found.setdefault(task.hash, task)
     if len(found) < count:
         raise UsageError(
             f"--tasks-per-step {count}: the environment has only {len(found)} different tasks. "

@@ -22,6 +22,9 @@ from agentrl.errors import EnvironmentFault, UsageError
 from agentrl.message import Message
 
 SPLITS = ("train", "test")
+LABELS = {"env": "from_env", "difficulty": "difficulty", "tags": "tags"}
+"""What records tell of a task beside its name, and the key of its meta that holds it; the first
+is filled in where several environments are played."""
 TEST_SHARE = 10
 """One task in this many belongs to the test split."""
 

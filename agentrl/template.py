@@ -14,10 +14,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 from agentrl.errors import RenderError, blame
+from agentrl.marks import ZERO_WIDTH, Marks
 from agentrl.message import Message
+
+_THOUGHTS = ("<think>", "</think>")
+"""Marks even where they are no tokens: templates cut words at them."""
 
 
 class Tokenizer(Protocol):
@@ -99,6 +104,28 @@ class Template:
         """Ids of all control tokens, also of those that have no role of their own."""
         added = getattr(self.tokenizer, "added_tokens_decoder", {})
         return {*self.tokenizer.all_special_ids, *(i for i, t in added.items() if t.special)}
+
+    @cached_property
+    def marks(self) -> Marks:
+        """What must not come from words: control tokens, and added ones that it writes itself.
+
+        Other added tokens (runs of spaces, HTML) are words like any other.
+        """
+        source, special = str(self.tokenizer.chat_template), self.special_ids()
+        added = getattr(self.tokenizer, "added_tokens_decoder", {})
+        spelled = {i: self.decode([i]) for i in special} | {
+            i: t.content for i, t in added.items() if i in special or t.content in source
+        }
+        spelled = {i: text for i, text in spelled.items() if len(text.strip()) > 1}
+        core = getattr(self.tokenizer, "backend_tokenizer", None)
+        return Marks(
+            tuple({*spelled.values(), *(text for text in _THOUGHTS if text in source)}),
+            frozenset(spelled),
+            self.encode,
+            breaker=ZERO_WIDTH if special.isdisjoint(self.encode(ZERO_WIDTH)) else " ",
+            loose=bool(getattr(core, "normalizer", None))
+            and any(added[i].normalized for i in spelled if i in added),
+        )
 
     def __str__(self) -> str:
         return str(getattr(self.tokenizer, "name_or_path", "") or "model")

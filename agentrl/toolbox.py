@@ -24,6 +24,8 @@ class Toolbox:
     own `start`, and releases them in the opposite order after its own `release`.
     """
 
+    varies: bool = False
+    """Whether its tools depend on the task: they are then read again after each `start`."""
     _owner: weakref.ref[object] | None = None
 
     def start(self, task: Task) -> Any:
@@ -40,9 +42,9 @@ class Toolbox:
     def tools(self) -> Mapping[str, ToolSpec]:
         """The tools by name, each bound to this box.
 
-        Called once an instance, in a thread, before its first `start`. A box whose tools are
-        known only at run time overrides it: `ToolSpec.fn` is then any function that takes the
-        arguments, and `ToolSpec.check` looks at them first.
+        Called in a thread before the first `start`, and then never again, or after each where
+        the box `varies`. A box whose tools are known only at run time overrides it: `ToolSpec.fn`
+        is then any function that takes the arguments, and `ToolSpec.check` looks at them first.
         """
         return {name: spec.bound(self) for name, spec in tools_of(type(self)).items()}
 

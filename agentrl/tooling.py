@@ -15,7 +15,7 @@ from functools import partial
 from types import FunctionType
 from typing import Any, TypeVar, overload
 
-from agentrl.arguments import check, model_of, read_docstring, schema_of
+from agentrl.arguments import check, is_plain, model_of, read_docstring, schema_of
 from agentrl.errors import UsageError, blame
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -67,6 +67,12 @@ class ToolSpec:
     """Arguments as the policy wrote them → keyword arguments of `fn`, or BadArguments."""
     parallel: bool = True
     """Whether it may run beside the other calls of a turn."""
+    quick: bool = False
+    """Whether `check` runs nothing but code of ours that is done at once: what it does to a few
+    arguments then needs no thread."""
+    listed: bool = True
+    """Whether prompts tell of it. A prompt can't change in mid-episode: a tool that comes later
+    is there from the beginning, unlisted, and the environment's own words tell of it in time."""
 
     def schema(self) -> dict[str, Any]:
         """The tool as chat templates take it."""
@@ -161,7 +167,13 @@ def _spec(where: str, method: Any, marked: _Marked) -> ToolSpec:
     with blame(UsageError, f"{where}: no schema can be made from its hints"):
         model = model_of(where, method, described)
         parameters = schema_of(model)
-    checked = partial(check, marked.name, model)
     return ToolSpec(
-        marked.name, summary, parameters, marked.timeout, method, checked, marked.parallel
+        marked.name,
+        summary,
+        parameters,
+        marked.timeout,
+        method,
+        partial(check, marked.name, model),
+        marked.parallel,
+        quick=is_plain(model),
     )

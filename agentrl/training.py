@@ -18,12 +18,13 @@ from agentrl import checkpoint
 from agentrl.blocking import refuse_running_loop
 from agentrl.chosen import Chosen, choose, samples
 from agentrl.config import TrainConfig
+from agentrl.curriculum import chance, counted
 from agentrl.events import Listener, Measured, Started, Stepped, Warned, counting
 from agentrl.figures import UpdateReport
-from agentrl.group import Group, play_groups, seed_for
+from agentrl.group import Group, outcome_of, play_groups, seed_for
 from agentrl.interrupt import Interrupt, listening
 from agentrl.interval import Interval
-from agentrl.measure import measure, refuse_if_all_broke
+from agentrl.measure import Measurement, measure, refuse_if_all_broke
 from agentrl.metrics import step_row
 from agentrl.parallel import MODES
 from agentrl.ranks import Leader
@@ -180,6 +181,7 @@ async def step(world: World, clock: Clock, relabel: Relabel) -> StepRecord:
     seconds = {name: clock.spent[name] - before.get(name, 0.0) for name in STEP_PHASES}
     seconds["step"] = clock.now() - begun
     _count(world, chosen, update)
+    levels = world.standing.levels
     row = step_row(
         step=number,
         version=world.standing.version,
@@ -191,16 +193,24 @@ async def step(world: World, clock: Clock, relabel: Relabel) -> StepRecord:
     )
     if _due(world.config.train.eval_every, number):
         found = await _measure(world, clock)
-        row["heldout"] = None if found is None else found.mean
+        row |= _heldout(found)
+    row |= {f"curriculum/{name}": chance(name, levels) for name in levels}
     _write(world, chosen, row)
     return StepRecord(groups, chosen, update, row)
 
 
 async def _play(world: World, number: int) -> list[Group]:
     config, standing = world.config, world.standing
-    tasks = draw(world.source, standing, seed=config.train.seed, count=config.train.tasks_per_step)
+    train = config.train
+    tasks = draw(
+        world.source,
+        standing,
+        seed=train.seed,
+        count=train.tasks_per_step,
+        curriculum=train.curriculum,
+    )
     groups = await play_groups(
-        world.make_env,
+        world.mixture.make,
         tasks,
         n=config.select.n,
         seed_of=lambda task, member: seed_for(config.train.seed, number, task.hash, member),
@@ -208,6 +218,8 @@ async def _play(world: World, number: int) -> list[Group]:
         on_done=counting(world.emit, "rollout", len(tasks) * config.select.n),
     )
     refuse_if_all_broke(groups, f"step {number}")
+    if train.curriculum:
+        standing.levels = counted(standing.levels, [outcome_of(group) for group in groups])
     return groups
 
 
@@ -284,7 +296,7 @@ def _tell_oversize(world: World, chosen: Chosen) -> None:
     )
 
 
-async def _measure(world: World, clock: Clock) -> Interval | None:
+async def _measure(world: World, clock: Clock) -> Measurement | None:
     """Attempt the held-out tasks with the weights as they are, and record it."""
     settings, seed = world.config.heldout, world.config.train.seed
     if not settings.tasks:
@@ -292,7 +304,7 @@ async def _measure(world: World, clock: Clock) -> Interval | None:
     begun = clock.now()
     with clock.phase("eval"):
         found, groups = await measure(
-            world.make_env,
+            world.mixture.make,
             world.heldout,
             k=settings.k,
             seed=seed,
@@ -305,7 +317,15 @@ async def _measure(world: World, clock: Clock) -> Interval | None:
     world.folder.write_episodes("heldout", step, every, tokens=world.config.record.tokens)
     world.measured[step] = found
     world.emit(Measured(step, found.accuracy, found.tasks, clock.now() - begun))
-    return found.accuracy
+    return found
+
+
+def _heldout(found: Measurement | None) -> dict[str, float | None]:
+    """Accuracy together, and of each part of a mixture."""
+    if found is None or found.accuracy is None:
+        return {"heldout": None}
+    parts = {f"heldout/{name}": part["mean"] for name, part in found.by.get("env", {}).items()}
+    return {"heldout": found.accuracy.mean, **parts}
 
 
 async def _finish(world: World, clock: Clock) -> None:

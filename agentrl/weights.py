@@ -163,6 +163,16 @@ def load_policy(
 
 
 @_quiet()
+def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model by name, without its weights.
+
+    Raises:
+        UsageError: there is no such model.
+    """
+    return _tokenizer(name, _folder(name))
+
+
+@_quiet()
 def save_policy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Write a folder that `load_policy`, transformers and vLLM read."""
     if adapter.is_plain(model):

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -27,6 +27,8 @@ from agentrl.errors import EnvironmentFault, blame
 
 MOST_LEFT = 1000
 """Threads of a process whose callers have left; beyond that nothing new is begun."""
+MOST_LEFT_BY_ONE = 8
+"""Threads of one episode's tools whose callers have left; beyond that its calls are refused."""
 IDLE = 30.0
 """Seconds that a worker waits for work before it ends."""
 
@@ -36,9 +38,28 @@ Settled = tuple[Any, Exception | None]
 @dataclass(slots=True, eq=False)
 class _Job:
     run: Callable[[], None]
+    share: Share | None
     wanted: bool = True
     """Whether somebody waits for it."""
     over: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Share:
+    """The threads that one owner of work may leave behind: far fewer than the process may."""
+
+    most: int = MOST_LEFT_BY_ONE
+    _left: set[_Job] = field(default_factory=set)
+
+    @property
+    def left(self) -> int:
+        """Pieces of its work whose callers have left, and that are not over yet."""
+        return len(self._left)
+
+    @property
+    def full(self) -> bool:
+        """Whether no more of its work should be begun."""
+        return self.left >= self.most
 
 
 class Workers:
@@ -66,8 +87,12 @@ class Workers:
         """Pieces of work whose callers have left, and that are not over yet."""
         return len(self._left)
 
-    async def run(self, work: Callable[[], Any]) -> Any:
+    async def run(self, work: Callable[[], Any], share: Share | None = None) -> Any:
         """The result of `work`, run in a thread that sees this task's context.
+
+        Args:
+            work: What is called.
+            share: What a thread that is left behind counts against, beside the process's own.
 
         Raises:
             EnvironmentFault: Too many threads are left behind, or none can be started.
@@ -87,7 +112,7 @@ class Workers:
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(_settle, done, settled)
 
-        job = _Job(main)
+        job = _Job(main, share)
         try:
             self._submit(job)
             value, error = await done
@@ -122,8 +147,15 @@ class Workers:
     def _leave(self, job: _Job) -> None:
         job.wanted = False
         self._left.add(job)
+        if job.share is not None:
+            job.share._left.add(job)
         if job.over:
-            self._left.discard(job)
+            self._back(job)
+
+    def _back(self, job: _Job) -> None:
+        self._left.discard(job)
+        if job.share is not None:
+            job.share._left.discard(job)
 
     def _main(self) -> None:
         inbox: SimpleQueue[_Job] = SimpleQueue()
@@ -136,7 +168,7 @@ class Workers:
             if job.wanted:
                 job.run()
             job.over = True
-            self._left.discard(job)
+            self._back(job)
             del job  # idle, it would keep what the work knew
 
     def _next(self, inbox: SimpleQueue[_Job]) -> _Job | None:

@@ -10,16 +10,16 @@ from __future__ import annotations
 import platform
 import shlex
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from agentrl import checkpoint, record, registry
+from agentrl import checkpoint, record
 from agentrl.config import RolloutSection, TrainConfig
+from agentrl.curriculum import refuse_without_levels
 from agentrl.engines import build
-from agentrl.env import ToolEnv, opening_of
 from agentrl.episode import Limits, Play
 from agentrl.errors import UsageError
 from agentrl.events import Event, Listener, tell
@@ -27,13 +27,14 @@ from agentrl.forecast import Forecast, forecast_of, probe
 from agentrl.interrupt import deaf
 from agentrl.interval import Interval
 from agentrl.measure import Measurement, distinct
+from agentrl.mixture import Mixture, firsts, mixture_of
+from agentrl.opening import opening_of
 from agentrl.parallel import SINGLE, Parallel
 from agentrl.policy import Engine, Sampling
 from agentrl.ranks import Leader, follow
 from agentrl.record import RunFolder
 from agentrl.render import Renderer, renderer_for
 from agentrl.state import Standing, draw
-from agentrl.supply import supply
 from agentrl.task import Task, TaskSource
 from agentrl.tomlfile import dump_toml
 from agentrl.update import Learner
@@ -68,7 +69,8 @@ class World:
     folder: RunFolder
     held: ExitStack
     """Open as long as the folder is this process's own."""
-    make_env: Callable[[], ToolEnv]
+    mixture: Mixture
+    """What is played."""
     source: TaskSource
     heldout: Sequence[Task]
     policy: Policy
@@ -141,12 +143,11 @@ def _prepare(
     else:
         _same_settings(going_on, config)
         held.enter_context(record.hold(going_on))
-    make_env = env_maker(config.env.name, config.env.options)
-    sample_env = make_env()
-    source, heldout = _tasks(config, sample_env)
+    mixture = mixture_of(config.env.name, config.env.options)
+    source, heldout = _tasks(config, mixture)
     policy = _policy(config)
     renderer = renderer_for(policy.tokenizer)
-    check_fits(sample_env, source[0], renderer, config.rollout, policy)
+    check_fits(mixture, source, renderer, config.rollout, policy)
     forecast = _forecast(config, policy)
     own = _learner(config, policy, forecast, parallel)
     learner = Leader(own, parallel) if parallel.world > 1 else own
@@ -159,7 +160,7 @@ def _prepare(
         config=config,
         folder=folder,
         held=held,
-        make_env=make_env,
+        mixture=mixture,
         source=source,
         heldout=heldout,
         policy=policy,
@@ -193,13 +194,6 @@ def assist(config: TrainConfig, parallel: Parallel) -> int:
         return follow(learner, policy, parallel)
 
 
-def env_maker(name: str, options: Mapping[str, Any]) -> Callable[[], ToolEnv]:
-    """A maker of fresh environments; the name and options are tried at once."""
-    registry.make(name, **options)
-    kind = registry.resolve(name)
-    return lambda: kind(**options)
-
-
 def play_of(rollout: RolloutSection, engine: Engine, renderer: Renderer, split: str) -> Play:
     """How episodes are played: the same in training and on held-out tasks."""
     limits = Limits(
@@ -213,10 +207,14 @@ def play_of(rollout: RolloutSection, engine: Engine, renderer: Renderer, split: 
 
 
 def check_fits(
-    env: ToolEnv, task: Task, renderer: Renderer, rollout: RolloutSection, policy: Policy
+    mixture: Mixture,
+    source: Sequence[Task] | TaskSource,
+    renderer: Renderer,
+    rollout: RolloutSection,
+    policy: Policy,
 ) -> None:
-    """Refuse a context in which not even the first turn has room."""
-    prompt = len(renderer.render(opening_of(env.system_prompt, task), env.tool_schemas()))
+    """Refuse a context in which not even the first turn has room, in any part of a mixture."""
+    prompt = max(_prompt(mixture, task, renderer) for task in firsts(mixture, source))
     positions = int(getattr(policy.model.config, "max_position_embeddings", 0) or 1 << 30)
     context = min(rollout.max_context, positions)
     need = prompt + rollout.max_turn_tokens
@@ -226,6 +224,11 @@ def check_fits(
             f"tokens and one turn need {need}, the context has {context}. "
             "Lower it, or raise --rollout.max_context."
         )
+
+
+def _prompt(mixture: Mixture, task: Task, renderer: Renderer) -> int:
+    env = mixture.make(task)
+    return len(renderer.render(opening_of(env.system_prompt, task), env.tool_schemas()))
 
 
 @contextmanager
@@ -259,7 +262,8 @@ def note(world: World, status: str = "running") -> None:
 def _heldout(found: Measurement) -> dict[str, Any] | None:
     if found.accuracy is None:
         return None
-    return {**found.accuracy.as_json(), "tasks": found.tasks, "k": found.k}
+    told = {**found.accuracy.as_json(), "tasks": found.tasks, "k": found.k}
+    return told | ({"by": found.by} if found.by else {})
 
 
 def _facts(config: TrainConfig, engine: Engine, command: Sequence[str]) -> dict[str, Any]:
@@ -335,11 +339,12 @@ def _policy(config: TrainConfig) -> Policy:
     )
 
 
-def _tasks(config: TrainConfig, env: ToolEnv) -> tuple[TaskSource, list[Task]]:
+def _tasks(config: TrainConfig, mixture: Mixture) -> tuple[TaskSource, list[Task]]:
     """What is trained on and what is measured on; a first step is drawn, to see that it can be."""
-    name = config.env.name
-    heldout = distinct(supply(env, "test", name), config.heldout.tasks, name)
-    source = supply(env, "train", name, heldout)
+    heldout = distinct(mixture.source("test"), config.heldout.tasks, mixture.name)
+    source = mixture.source("train", heldout)
+    if config.train.curriculum:
+        refuse_without_levels(source)
     draw(source, Standing(), seed=config.train.seed, count=config.train.tasks_per_step)
     return source, heldout
 

@@ -78,7 +78,7 @@ class Arm:
         while self.trained < until:
             await step(self.world, self.clock, as_played)
         found, _ = await measure(
-            self.world.make_env, self.world.heldout, k=1, seed=0, world=self.world.play_heldout
+            self.world.mixture.make, self.world.heldout, k=1, seed=0, world=self.world.play_heldout
         )
         assert found.accuracy is not None
         standing = self.world.standing

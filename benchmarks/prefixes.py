@@ -40,14 +40,16 @@ import torch
 from tables import machine, show, timed
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
+from agentrl import registry
 from agentrl.chosen import choose, samples
 from agentrl.config import RolloutSection
 from agentrl.engines.transformers import TransformersEngine
-from agentrl.env import opening_of
 from agentrl.errors import UsageError
 from agentrl.group import Group, play_groups, seed_for
 from agentrl.head import score
 from agentrl.layout import lay_out
+from agentrl.mixture import mixture_of
+from agentrl.opening import opening_of
 from agentrl.plan import plan
 from agentrl.prefix import prompt_tokens, score_shared, share, sharing
 from agentrl.render import renderer_for
@@ -56,7 +58,7 @@ from agentrl.sample import Sample
 from agentrl.selection import select
 from agentrl.selection.question import Question
 from agentrl.weights import Policy, load_policy
-from agentrl.world import env_maker, play_of
+from agentrl.world import play_of
 
 HERE = Path(__file__).resolve().parent
 N = 32
@@ -85,11 +87,11 @@ def played(policy: Policy, name: str, options: dict[str, Any], tasks: int) -> Ke
     renderer = renderer_for(policy.tokenizer)
     rollout = RolloutSection()
     engine = TransformersEngine(policy.model, max_context=rollout.max_context, max_live=N)
-    make = env_maker(name, options)
-    source = make().task_source("train")
+    mixture = mixture_of(name, options)
+    source = mixture.source("train")
     groups = asyncio.run(
         play_groups(
-            make,
+            mixture.make,
             [source[i] for i in range(tasks)],
             n=N,
             seed_of=lambda task, member: seed_for(0, 0, task.hash, member),
@@ -106,7 +108,7 @@ def _kept_of(group: Group, m: int, rule: str) -> list[Sample]:
 
 def laid_out(policy: Policy, tasks: int, mean: int) -> Kept:
     """The help desk: real prompts, continuations of random tokens."""
-    env = env_maker(f"{HERE / 'many_tools.py'}:ManyTools", {})()
+    env = registry.make(f"{HERE / 'many_tools.py'}:ManyTools")
     renderer = renderer_for(policy.tokenizer)
     source = env.task_source("train")
     rng = np.random.default_rng(mean)

@@ -32,6 +32,7 @@ from agentrl.config import RolloutSection
 from agentrl.engines.transformers import TransformersEngine
 from agentrl.engines.wave import Waves
 from agentrl.group import Group, play_groups, seed_for
+from agentrl.mixture import mixture_of
 from agentrl.plan import plan
 from agentrl.policy import Completion, Engine, Request, WeightSource
 from agentrl.render import renderer_for
@@ -40,7 +41,7 @@ from agentrl.selection.question import Question
 from agentrl.task import Task
 from agentrl.update import Learner
 from agentrl.weights import Policy, load_policy
-from agentrl.world import env_maker, play_of
+from agentrl.world import play_of
 
 CAP = 8192
 """Tokens of a micro-batch, padding included."""
@@ -127,8 +128,8 @@ class Bench:
         """Load everything once."""
         self.args = args
         self.policy = load_policy(args.model)
-        self.make_env = env_maker(args.env, {})
-        self.source = self.make_env().task_source("train")
+        self.mixture = mixture_of(args.env, {})
+        self.source = self.mixture.source("train")
         self.renderer = renderer_for(self.policy.tokenizer)
         self.rollout = RolloutSection()
         self.learner = Learner(self.policy.model, lr=1e-12, tokens_per_micro_batch=CAP)
@@ -146,7 +147,7 @@ class Bench:
         world = play_of(self.rollout, engine, self.renderer, "train")
         return asyncio.run(
             play_groups(
-                self.make_env,
+                self.mixture.make,
                 self.tasks(round_),
                 n=self.args.n,
                 seed_of=lambda task, member: seed_for(0, round_, task.hash, member),

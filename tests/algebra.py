@@ -1,9 +1,11 @@
-"""A runner for tier 2 that runs it here, and one that only says what it is told to."""
+"""Runners for tier 2: one runs it here, one says what it is told to, one breaks at answers."""
 
 import contextlib
 import io
+import json
 from dataclasses import dataclass, field
 
+from agentrl.graders.symbolic import _PLAIN
 from agentrl.sandbox.result import Result
 
 
@@ -28,3 +30,19 @@ class Says:
     def run(self, code, *, limits=None):
         self.asked.append((code, limits))
         return Result(self.status, self.stdout, 0.0, 0)
+
+
+@dataclass
+class Breaks:
+    """Ends in one way where an answer is asked about, and is well where a gold alone is."""
+
+    result: Result
+    calls: int = 0
+
+    def run(self, code, *, limits=None):
+        self.calls += 1
+        (line,) = [line for line in code.splitlines() if line.startswith("PAIRS = ")]
+        pairs = json.loads(json.loads(line.removeprefix("PAIRS = ")))
+        if any(answer != _PLAIN for _, answer in pairs):
+            return self.result
+        return Result("ok", json.dumps([[True, True, False]] * len(pairs)), 0.0, 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -96,3 +98,16 @@ def tokenizer_of(name: str) -> PreTrainedTokenizerFast:
     fast.name_or_path = name
     fast.chat_template = (TEMPLATES / f"{name}.jinja").read_text(encoding="utf-8")
     return fast
+
+
+@contextmanager
+def changed(name: str, old: str, new: str) -> Iterator[PreTrainedTokenizerFast]:
+    """The family's tokenizer with another template."""
+    tokenizer = tokenizer_of(name)
+    template = tokenizer.chat_template
+    assert old in template
+    tokenizer.chat_template = template.replace(old, new)
+    try:
+        yield tokenizer
+    finally:
+        tokenizer.chat_template = template

@@ -10,9 +10,10 @@ from enum import Enum
 from typing import Annotated, Any, Literal
 
 import pytest
+from annotated_types import Predicate
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, field_validator
+from pydantic import AfterValidator, BaseModel, Field, field_validator
 from typing_extensions import TypedDict
 
 from agentrl.calling import MAX_COMPLAINT, MAX_DEPTH, run_calls
@@ -249,3 +250,52 @@ def test_whatever_a_policy_writes_is_bound_or_refused_in_words(arguments):
     else:
         said = "" if set(arguments) <= set(seen) else "something was dropped"
     assert not said or said.startswith("see: bad arguments. ")
+
+
+class Picky(BaseModel):
+    """It brings code along."""
+
+    x: int
+
+    @field_validator("x")
+    @classmethod
+    def look(cls, x):
+        return x
+
+
+class Hints:
+    @tool
+    def plain(
+        self,
+        a: int,
+        b: Annotated[float | None, Field(gt=0)] = None,
+        c: list[dict[str, Literal["x", "y"]]] | None = None,
+        d: Annotated[str, Field(pattern="^(a+)+$", max_length=9)] = "a",
+        e: Any = (),
+    ) -> str:
+        """Take what JSON has."""
+        return ""
+
+    @tool
+    def model(self, a: list[Picky]) -> str:
+        """Take a model."""
+        return ""
+
+    @tool
+    def validator(self, a: Annotated[int, AfterValidator(abs)]) -> str:
+        """Take what a function lets through."""
+        return ""
+
+    @tool
+    def predicate(self, a: list[Annotated[int, Predicate(bool)]]) -> str:
+        """Take what a function says yes to."""
+        return ""
+
+
+def test_only_hints_that_bring_no_code_along_are_checked_at_once():
+    assert {name: spec.quick for name, spec in tools_of(Hints).items()} == {
+        "plain": True,
+        "model": False,
+        "validator": False,
+        "predicate": False,
+    }

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from agentrl.author import TooSlow, run_author
+from agentrl.author import TooSlow, at_once, inherited, run_author
 from agentrl.errors import EnvironmentFault
 from agentrl.workers import Workers
 
@@ -287,3 +287,56 @@ def test_threads_see_the_context_of_their_caller_and_change_only_a_copy():
         return [await run_author(look, "there") for _ in range(2)], where.get()
 
     assert asyncio.run(main()) == (["here", "here"], "here")
+
+
+class Base:
+    """With a method that does nothing."""
+
+    def start(self):
+        """Nothing."""
+
+
+class Heir(Base):
+    """As it is."""
+
+
+class Own(Base):
+    """With one of its own."""
+
+    def start(self):
+        """Something."""
+
+
+def test_a_method_that_only_the_base_has_is_known_as_such():
+    changed = Heir()
+    changed.start = lambda: None
+    assert inherited(Heir().start, Base)
+    assert not inherited(Heir().start, Own)
+    assert not inherited(Own().start, Base)
+    assert not inherited(changed.start, Base)
+
+
+class Sorter:
+    """Sorts, a little at once."""
+
+    @at_once(lambda items: len(items) < 3)
+    def sort(self, items):
+        return sorted(items), threading.current_thread()
+
+
+class Slower(Sorter):
+    """One that says nothing of how long it takes."""
+
+    def sort(self, items):
+        return super().sort(items)
+
+
+def test_what_is_done_at_once_needs_no_thread_and_all_else_has_one():
+    def where(sorter, items):
+        found, thread = asyncio.run(run_author(sorter.sort, items))
+        assert found == sorted(items)
+        return thread is threading.current_thread()
+
+    assert where(Sorter(), [2, 1])
+    assert not where(Sorter(), [3, 2, 1])
+    assert not where(Slower(), [2, 1])

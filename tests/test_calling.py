@@ -7,15 +7,18 @@ import io
 import itertools
 import json
 import math
+import sys
 import threading
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
+from agentrl.author import at_once
 from agentrl.calling import MAX_COMPLAINT, MAX_JSON, NOT_RUN, run_calls
 from agentrl.env import ToolEnv
 from agentrl.errors import EnvironmentFault
@@ -23,6 +26,7 @@ from agentrl.message import AssistantTurn, ToolCall
 from agentrl.prints import MOST, NOTICE, BoundedStream
 from agentrl.task import Task
 from agentrl.tooling import ToolResult, tool, tools_of
+from agentrl.workers import MOST_LEFT_BY_ONE
 
 BIG = 100_000_000
 
@@ -99,6 +103,9 @@ TABLE = {
     ),
     "a code fence": (tagged('```json\n{"name": "rest", "arguments": {}}\n```'), ["ok"], ["rest"]),
     "in reasoning": (f"<think>{GOOD}</think>done", [], []),
+    "a quoted example in prose": (f"To look I would write `{GOOD}`, which I need not.", [], []),
+    "a quoted example in a block": (f"To look I would write\n```\n{GOOD}\n```", [], []),
+    "an example without code marks": (f'As in "{GOOD}".', ["ok"], ["a"]),
     "a name that is no text": (tagged('{"name": 3, "arguments": {}}'), ["malformed"], []),
     "an unknown tool": (tagged('{"name": "lok", "arguments": {}}'), ["unknown_tool"], []),
     "a missing argument": (tagged('{"name": "look", "arguments": {}}'), ["bad_arguments"], []),
@@ -275,6 +282,177 @@ def test_the_tools_of_256_episodes_run_at_the_same_time(name):
     assert set(asyncio.run(main())) == {"all"}
 
 
+class Slow(BaseModel):
+    """Its check waits at a door that the loop opens."""
+
+    word: str
+
+    @field_validator("word")
+    @classmethod
+    def wait(cls, word):
+        return str(DOOR.get().wait(60))
+
+
+class Unhurried:
+    def __str__(self):
+        return str(DOOR.get().wait(60))
+
+
+DOOR = ContextVar("door")
+
+
+class Late:
+    """Its arguments, or its value, take as long as the door is shut."""
+
+    @tool(timeout=60)
+    async def checks(self, slow: Slow) -> str:
+        """Its arguments are slow."""
+        return slow.word
+
+    @tool(timeout=60)
+    async def shows(self) -> Any:
+        """Its value is slow."""
+        return [Unhurried()]
+
+    @tool(timeout=60)
+    def gives(self) -> Any:
+        """A value that is slow, later."""
+        return self._later()
+
+    async def _later(self):
+        return [Unhurried()]
+
+
+LATE = [call("checks", slow={"word": "a"}), call("shows"), call("gives")]
+
+
+def late(asked, *, opens, **how):
+    async def main():
+        door = threading.Event()
+        DOOR.set(door)
+        if opens:
+            asyncio.get_running_loop().call_later(0.05, door.set)
+        tools = {name: replace(spec, **how) for name, spec in bound(Late()).items()}
+        (outcome,), _ = await run_calls(tools, [asked], max_chars=200)
+        door.set()
+        return outcome
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("asked", LATE, ids=lambda asked: asked.name)
+def test_the_loop_goes_on_while_arguments_are_checked_and_values_become_text(asked):
+    outcome = late(asked, opens=True)
+    assert (outcome.status, outcome.content.strip('[]"')) == ("ok", "True")
+
+
+@pytest.mark.parametrize("asked", LATE, ids=lambda asked: asked.name)
+def test_checking_arguments_and_making_text_of_values_is_within_the_time_limit(asked):
+    assert late(asked, opens=False, timeout=0.05).status == "timeout"
+
+
+class Seen:
+    """It tells in which thread its arguments are looked at, and what is on record."""
+
+    def __init__(self):
+        self.threads = set()
+
+    def check(self, arguments):
+        self.threads.add(threading.current_thread() is threading.main_thread())
+        return dict(arguments)
+
+    @tool
+    async def change(self, x: Any, inner: dict[str, Any]) -> str:
+        """Change what it is given."""
+        x.append("changed")
+        inner["a"].append("changed")
+        return "done"
+
+    @tool
+    def change_in_thread(self, x: Any, inner: dict[str, Any]) -> str:
+        """Change what it is given."""
+        x.append("changed")
+        inner["a"].append("changed")
+        return "done"
+
+
+@pytest.mark.parametrize(("quick", "size", "on_loop"), [(True, 9, True), (True, 20_000, False)])
+def test_a_few_arguments_of_plain_types_are_looked_at_without_a_thread(quick, size, on_loop):
+    seen = Seen()
+
+    async def fn(**arguments):
+        return "done"
+
+    spec = replace(tools_of(Seen)["change"], fn=fn, check=seen.check, quick=quick)
+    calls = [call("change", x="y" * size)]
+    asyncio.run(run_calls({"change": spec}, calls, max_chars=200))
+    assert seen.threads == {on_loop}
+
+
+@pytest.mark.parametrize("name", ["change", "change_in_thread"])
+@pytest.mark.parametrize("checked", [True, False], ids=["by hints", "by dict"])
+def test_what_a_tool_does_to_its_arguments_changes_no_record(name, checked):
+    written = call(name, x=[1], inner={"a": [{"b": 2}]})
+    tools = bound(Seen())
+    if not checked:
+        tools[name] = replace(tools[name], check=dict)
+    (outcome,), _ = asyncio.run(run_calls(tools, [written], max_chars=200))
+    assert outcome.content == "done"
+    assert written == call(name, x=[1], inner={"a": [{"b": 2}]})
+
+
+class Stuck(ToolEnv):
+    """One of its tools waits for a door that is shut."""
+
+    max_turns = max_tool_calls = 10_000
+
+    def __init__(self, door):
+        self.door = door
+
+    @tool(timeout=0.02)
+    def hang(self) -> str:
+        """Wait in a thread."""
+        self.door.wait(60)
+        return "through"
+
+    @tool
+    def rest(self) -> str:
+        """Rest in a thread."""
+        return "rested"
+
+    @tool
+    async def think(self, of: str) -> str:
+        """Need no thread."""
+        return of
+
+
+def test_an_episode_whose_threads_hang_may_leave_few_behind_and_disturbs_no_other():
+    async def main(door):
+        env, other = Stuck(door), Stuck(door)
+        for one in (env, other):
+            await one.areset(options={"task": Task("2+2?")})
+        for _ in range(20):
+            await env.astep(AssistantTurn("", (call("hang"),) * 4))
+        few = env._share.left
+        last = [o.content for o in env.turns[-1].outcomes]
+        await env.astep(AssistantTurn("", (call("rest"), call("think", of="x"))))
+        await other.astep(AssistantTurn("", (call("rest"),)))
+        told = [o.content for one in (env, other) for o in one.turns[-1].outcomes]
+        door.set()
+        while env._share.left:
+            await asyncio.sleep(0.001)
+        await env.astep(AssistantTurn("", (call("rest"),)))
+        assert env.end is None
+        return few, last, told, env.turns[-1].outcomes[0].content
+
+    few, last, told, after = asyncio.run(main(threading.Event()))
+    refused = f"not run. {few} calls before it go on although their time is up."
+    assert few == MOST_LEFT_BY_ONE
+    assert last == [f"hang: {refused}"] * 4
+    assert told == [f"rest: {refused}", "x", "rested"]
+    assert after == "rested"
+
+
 def test_interleaved_episodes_see_their_own_state():
     class Pad(ToolEnv):
         """A scratch pad."""
@@ -343,6 +521,13 @@ class Unspeakable(Exception):
         raise ValueError("no words")
 
 
+class Ending(Exception):
+    """Its message ends the program."""
+
+    def __str__(self):
+        raise SystemExit(3)
+
+
 class Giver:
     """Tools that return and raise what they are told to, sync and async."""
 
@@ -388,6 +573,8 @@ def test_values_become_text_as_json_shows_them(name):
     "error",
     [
         Unspeakable(),
+        Ending(),
+        OSError("two\nlines"),
         ValueError("x" * BIG),
         ExceptionGroup("many", [ValueError("a")] * 3),
         SystemExit("bye"),
@@ -400,6 +587,7 @@ def test_whatever_is_raised_becomes_one_bounded_line_for_the_policy(name, error)
     outcome = run(Giver(error), call(name))[0][0]
     assert outcome.status == "error"
     assert outcome.content.startswith(f"{name} failed: ")
+    assert "two\nlines" not in outcome.content
     assert len(outcome.content) <= MAX_COMPLAINT
 
 
@@ -466,3 +654,39 @@ def test_a_tool_that_prints_a_hundred_megabytes_disturbs_nobody(name):
         print("and afterwards")  # noqa: T201
     assert outcome.content == "done"
     assert stream.getvalue() == "x" * MOST + NOTICE + "and afterwards\n"
+
+
+class Doubler:
+    """One tool that is quick with small numbers."""
+
+    @tool
+    @at_once(lambda number: number < 100)
+    def double(self, number: int) -> str:
+        """Double a number."""
+        sys.stdout.write("x" * 2 * MOST)
+        if number < 0:
+            raise ValueError("below 0")
+        return f"{2 * number} {threading.current_thread() is threading.main_thread()}"
+
+
+def test_a_call_that_is_done_at_once_needs_no_thread_and_is_treated_as_any_other():
+    numbers = [4, "5", 400, -1, "six", True]
+    stream = io.StringIO()
+    with redirect_stdout(BoundedStream(stream)):
+        outcomes, _ = run(Doubler(), *(call("double", number=n) for n in numbers))
+    assert [o.content for o in outcomes[:3]] == ["8 True", "10 True", "800 False"]
+    assert outcomes[3].content == "double failed: ValueError: below 0"
+    assert [o.status for o in outcomes[3:]] == ["error", "bad_arguments", "bad_arguments"]
+    assert stream.getvalue() == ("x" * MOST + NOTICE) * 4
+
+
+@pytest.mark.parametrize("beside", [0, 1])
+def test_a_fault_comes_out_of_a_call_alone_as_of_one_among_others(beside):
+    class Broken:
+        @tool
+        async def broken(self) -> str:
+            """Break."""
+            raise EnvironmentFault("no disk")
+
+    with pytest.raises(EnvironmentFault, match="no disk"):
+        run(Broken(), *[call("broken")] * (1 + beside))

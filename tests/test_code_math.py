@@ -13,16 +13,17 @@ import pytest
 from agentrl import disk
 from agentrl.config import TrainConfig
 from agentrl.errors import EnvironmentFault, UsageError
+from agentrl.message import AssistantTurn
 from agentrl.registry import make, resolve
 from agentrl.sandbox import Limits, Result
 from agentrl.training import train
 from agentrl_environments._code_tasks import KINDS, code_task, python_call
-from agentrl_environments.code_math import PRELOAD
-from agentrl_tools.python import shared, told
+from agentrl_tools.python import PRELOADED, shared, told
 from tests.processes import below, living
 
 SPOKEN = '''
 from agentrl import ProceduralTasks, Task, tool
+from agentrl.author import run_author
 from agentrl.tooling import ToolResult
 from agentrl_environments._math_tasks import math_task
 from agentrl_environments.code_math import CodeMath
@@ -41,10 +42,20 @@ class Spoken(CodeMath):
     def task_source(self, split):
         return ProceduralTasks(spoken, 200, 0, split=split)
 
+    def toolboxes(self):
+        return ()
+
+    def start(self, task):
+        super().start(task)
+        self.box.start(task)
+
+    def release(self):
+        self.box.release()
+
     @tool(timeout=600.0)
     async def calculator(self, expression: str) -> ToolResult:
         """Evaluate arithmetic exactly."""
-        return await self.python(expression)
+        return await run_author(self.box.python, expression)
 '''
 
 ALONE = """
@@ -108,6 +119,14 @@ def test_only_the_exact_numbers_of_all_parts_earn_a_reward(env):
         assert play(env, task, *turns)[1] == 0.0, turns
 
 
+def test_a_turn_that_was_cut_gives_no_answer(env):
+    task = code_task(np.random.default_rng(0), "sequence")
+    first, second = task.answer
+    cut = AssistantTurn(f"so maybe {second}", finish_reason="length")
+    _, reward, info = play(env, task, f"Answer: {first}", cut)
+    assert (reward, info["stop"], info["correct"]) == (0.0, "max_tokens", False)
+
+
 def test_the_next_part_is_asked_whatever_was_said_and_then_the_episode_ends(env):
     task = code_task(np.random.default_rng(0), "grid")
     env.reset(options={"task": task})
@@ -158,7 +177,7 @@ def test_the_level_of_isolation_is_recorded_and_an_error_is_one(env):
     env.step(python_call("1"))
     env.step(python_call("1/0"))
     good, bad = (turn.outcomes[0] for turn in env.turns)
-    assert good.metrics == bad.metrics == {"sandbox_level": float(shared(preload=PRELOAD).level)}
+    assert good.metrics == bad.metrics == {"sandbox_level": float(shared(preload=PRELOADED).level)}
     assert (good.status, bad.status) == ("ok", "error")
     assert bad.content.endswith("ZeroDivisionError: division by zero")
     assert "agentrl" not in bad.content
@@ -208,7 +227,7 @@ def test_no_process_outlives_a_program_that_released_nothing():
 def test_a_run_trains_on_what_the_sandbox_answered(tmp_path):
     path = tmp_path / "spoken.py"
     path.write_text(SPOKEN)
-    shared(preload=PRELOAD).run("1")
+    shared(preload=PRELOADED).run("1")
     server = below(os.getpid())
     config = TrainConfig.model_validate(
         {
@@ -226,7 +245,7 @@ def test_a_run_trains_on_what_the_sandbox_answered(tmp_path):
     assert len(asked) > 4
     assert {row["status"] for row in rows} == {"ok"}
     levels = {row["metrics"]["sandbox_level"] for row in asked if row.get("metrics")}
-    assert levels == {float(shared(preload=PRELOAD).level)}
+    assert levels == {float(shared(preload=PRELOADED).level)}
     assert sum(row["correct"] for row in rows) > 0
     # The server stays for the next run of this process; no session does.
     assert not living(below(os.getpid()) - server)

@@ -1,4 +1,5 @@
 import asyncio
+import copy
 import json
 import math
 import subprocess
@@ -132,6 +133,21 @@ def test_what_a_caller_does_to_an_observation_changes_no_record():
     messages, _ = env.reset(options={"task": TASK})
     messages[0]["content"] = "spoiled"
     assert env.opening[0]["content"] == "Be exact."
+    env.close()
+
+
+def test_nor_does_what_it_does_deep_inside_of_one():
+    made = {"type": "function", "function": {"name": "note", "arguments": {"word": "a"}}}
+    said = {"role": "assistant", "content": "", "tool_calls": [made]}
+    task, env = Task([{"role": "user", "content": "Note it."}, said]), Desk()
+    kept = copy.deepcopy(task.prompt)
+    messages, _ = env.reset(options={"task": task})
+    record = copy.deepcopy(env.opening)
+    for owned in (messages, env.opening):
+        assert env.opening == record
+        owned[-1]["tool_calls"][0]["function"]["arguments"]["word"] = "spoiled"
+        owned[-2]["content"] = "spoiled"
+    assert task.prompt == kept
     env.close()
 
 

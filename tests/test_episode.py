@@ -255,7 +255,12 @@ def groups_of(env, n, **options):
     done = []
     found = asyncio.run(
         play_groups(
-            env, tasks, n=n, seed_of=lambda task, m: m + 10, world=world, on_done=done.append
+            lambda task: env(),
+            tasks,
+            n=n,
+            seed_of=lambda task, m: m + 10,
+            world=world,
+            on_done=done.append,
         )
     )
     return found, engine, done

@@ -4,22 +4,28 @@ import json
 import random
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import replace
 from json.decoder import scanstring
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from agentrl.formats.format import Parse, Tools
 from agentrl.formats.strict import decode
 from agentrl.formats.table import FORMATS
+from agentrl.message import AssistantTurn, FinishReason, ToolCall
 from tests.families import deepseek_mark
+from tests.oracle import holds
 
 MARKS = {
     "hermes": ["<tool_call>", "</tool_call>"],
     "qwen3_coder": [
         *("<tool_call>", "</tool_call>", "<function=f>", "</function>", "<parameter=a>"),
         *("</parameter>", "<parameter=b>", "<function=", "<parameter="),
+        *("<parameter=b>7</parameter>", "<parameter=x>True</parameter>"),
     ],
     "llama3_json": ["<|python_tag|>", '{"name": "f", "parameters": {}}', "; "],
     "mistral": ["[TOOL_CALLS]", "[THINK]", "[/THINK]", "[/INST]", "[/TOOL_RESULTS]"],
@@ -65,22 +71,47 @@ BEGINS = {  # Without these no text holds a call.
 }
 
 
-def strings(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            yield key
-            yield from strings(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from strings(inner)
+KINDS = {"a": {}, "b": {"type": ["integer", "object", "null"]}, "x": {"type": "boolean"}}
+TOOLS = [{"function": {"name": "f", "parameters": {"type": "object", "properties": KINDS}}}]
+TYPED = {"qwen3_coder"}
+"""Formats whose arguments have the types that the tools' schemas name."""
 
 
-def held(said: str, text: str) -> bool:
-    """Whether a text holds a string, as it is or as a JSON literal."""
-    return said in text or any(
-        literal(text, quote.end()) == said for quote in re.finditer('"', text)
+def check(name: str, text: str, parse: Parse | None = None) -> int:
+    """Parse a text and check the promises; how many sound calls it had."""
+    parse = parse or FORMATS[name].parse
+    finish: FinishReason = "length" if len(text) % 3 == 0 else "stop"
+    sound = 0
+    for tools in ([], TOOLS) if name in TYPED else ([],):
+        turn = parse(text, finish, tools)
+        assert turn.finish_reason == finish
+        sound = check_calls(name, text, turn.calls)
+    for begin in BEGINS[name]:
+        text = text.replace(begin, "")
+    if not any(begin in text for begin in BEGINS[name]):
+        assert parse(text, finish, ()).calls == ()
+    return sound
+
+
+def check_calls(name: str, text: str, calls: Sequence[ToolCall]) -> int:
+    sound = [call for call in calls if call.problem is None]
+    assert all(call.name for call in sound)
+    assert all(isinstance(call.arguments, dict) for call in sound)
+    assert holds(name, text, sound), sound
+    json.dumps([dict(call.arguments) for call in sound], allow_nan=False).encode()
+    for call in calls:
+        if call.problem is not None:
+            assert named(call.name, text)
+            assert call.arguments == {}
+            assert 0 < len(call.problem) < 500
+            call.problem.encode()
+    return len(sound)
+
+
+def named(name: str, text: str) -> bool:
+    """Whether a text holds the name of a refused call, as it is or as a JSON literal."""
+    return name in text or any(
+        literal(text, quote.end()) == name for quote in re.finditer('"', text)
     )
 
 
@@ -92,34 +123,60 @@ def literal(text: str, start: int) -> str | None:
         return None
 
 
-def check(name: str, text: str) -> int:
-    """Parse a text and check the promises; how many sound calls it had."""
-    finish = "length" if len(text) % 3 == 0 else "stop"
-    turn = FORMATS[name].parse(text, finish, ())
-    assert turn.finish_reason == finish
-    sound = 0
-    for call in turn.calls:
-        assert held(call.name, text)
-        if call.problem is None:
-            sound += 1
-            assert call.name
-            assert isinstance(call.arguments, dict)
-            assert all(held(said, text) for said in strings(dict(call.arguments)))
-            json.dumps(call.arguments, allow_nan=False).encode()
-        else:
-            assert call.arguments == {}
-            assert 0 < len(call.problem) < 500
-            call.problem.encode()
-    for begin in BEGINS[name]:
-        text = text.replace(begin, "")
-    if not any(begin in text for begin in BEGINS[name]):
-        assert FORMATS[name].parse(text, finish, ()).calls == ()
-    return sound
-
-
 def test_every_format_is_fuzzed():
     assert set(MARKS) == set(WHOLE) == set(BEGINS) == set(FORMATS)
     assert all(check(name, text) == 1 for name, text in WHOLE.items())
+
+
+def typed(value: Any) -> Any:
+    return 7 if isinstance(value, str) else value
+
+
+LIES = {
+    "all values are 7": lambda calls: [replace(c, arguments={"a": 7}) for c in calls],
+    "text becomes a number": lambda calls: [
+        replace(c, arguments={k: typed(v) for k, v in c.arguments.items()}) for c in calls
+    ],
+    "the last arguments for all": lambda calls: [
+        replace(c, arguments=calls[-1].arguments) for c in calls
+    ],
+    "each call twice": lambda calls: [c for c in calls for _ in range(2)],
+    "the first call once more": lambda calls: [*calls, calls[0]],
+    "backwards": lambda calls: calls[::-1],
+    "an argument less": lambda calls: [replace(calls[0], arguments={}), *calls[1:]],
+    "an argument more": lambda calls: [
+        replace(calls[0], arguments={**calls[0].arguments, "f": "x"}),
+        *calls[1:],
+    ],
+    "another name": lambda calls: [replace(calls[0], name="x"), *calls[1:]],
+    "no call at all is written": lambda calls: [*calls, ToolCall("f", {})],
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("lie", LIES)
+def test_a_parser_that_invents_is_caught(name, lie):
+    first = WHOLE[name].replace("{}", '{"a": "x"}')
+    text = f"{first}\n{first.replace('x', 'y')}"
+    if name == "harmony":
+        text = text.replace("\n", "<|start|>assistant")
+
+    def parse(text: str, finish: FinishReason, tools: Tools) -> AssistantTurn:
+        turn = FORMATS[name].parse(text, finish, tools)
+        calls = LIES[lie](list(turn.calls)) if turn.calls else ()
+        return replace(turn, calls=tuple(calls))
+
+    assert check(name, text) == 2
+    with pytest.raises(AssertionError):
+        check(name, text, parse)
+
+
+def test_types_that_no_text_has_are_caught():
+    text = WHOLE["qwen3_coder"].replace("x", "1")
+    assert not holds("qwen3_coder", text, [ToolCall("f", {"a": True})])
+    assert not holds("qwen3_coder", text, [ToolCall("f", {"a": 1.0})])
+    assert holds("qwen3_coder", text, [ToolCall("f", {"a": 1})])
+    assert not holds("hermes", WHOLE["hermes"].replace('"x"', "1"), [ToolCall("f", {"a": True})])
 
 
 @pytest.mark.parametrize("name", FORMATS)

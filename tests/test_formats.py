@@ -212,6 +212,64 @@ def test_what_stands_in_closed_markdown_code_is_quoted_not_called(name):
     assert len(parse(name, WRITE[name]("f", '{"e": "\n```\n"}') + call).calls) == 2
 
 
+QUOTED = {
+    "span": "Write `{call}` to look.",
+    "span with words": "Write `e.g. {call} or so` to look.",
+    "span of two": "Write `{call}{call}` to look.",
+    "fence": "So:\n```\n{call}\n```",
+    "fence, words behind": "So:\n```xml\n{call}\n\n{call}\n```\nThat is all.",
+    "line ends of two characters": "So:\r\n```\r\n{call}\r\n```\r\n",
+    "tildes": "~~~\n{call}\n~~~",
+    "tildes around a fence": "~~~\n```\n~~~ x\n{call}\n~~~",
+    "four": "````\n{call}\n````",
+    "a fence in one": "````\n```\n{call}\n```\n````",
+    "a quoted fence": "> ```\n> {call}\n> ```",
+    "a listed fence": "1. ```\n   {call}\n   ```",
+    "a fence after a call": "{call}\n```\n{call}\n```",
+    "a thought in the code": "```\n<think>x</think>\n{call}\n```",
+}
+NOT_QUOTED = {
+    "quotation marks": 'For example: "{call}"',
+    "a comment": "<!-- {call} -->",
+    "a quoted line": "> {call}",
+    "spans on its line": "`a` {call} `b`",
+    "a span that ends elsewhere": "A lone ` here {call}\nand ` there",
+    "code that never ends": "```python\n{call}",
+    "code whose end is too short": "````\n{call}\n```",
+    "code that ended": "```python\nx = 1\n```\n{call}\n```\ny\n```",
+    "another fence's end": "~~~\n{call}\n```",
+    "a fence in a thought": "<think>\n```\n</think>{call}\n```",
+    "a fence in a thought of a prompt": "\n```\n</think>{call}\n```",
+}
+
+
+@pytest.mark.parametrize("name", ["hermes", "qwen3_coder", "deepseek_v3", "deepseek_v31"])
+def test_markdown_code_quotes_and_nothing_else_does(name):
+    write = WRITE.get(name, lambda tool, _: write_coder(tool))
+    call = write("f", "{}")
+    for case, form in QUOTED.items():
+        if case == "span of two" and "\n" in call:
+            continue  # A span does not go on behind its line.
+        turn = parse(name, form.format(call=call))
+        expected = 1 if case == "a fence after a call" else 0
+        assert [c.problem for c in turn.calls] == [None] * expected, case
+        assert turn.text.count(call) == form.count("{call}") - expected, case
+    for case, form in NOT_QUOTED.items():
+        turn = parse(name, form.format(call=call))
+        assert [(c.name, c.problem) for c in turn.calls] == [("f", None)], case
+
+
+@pytest.mark.parametrize("name", ["llama3_json", "mistral", "mistral_args"])
+@pytest.mark.parametrize("case", QUOTED)
+def test_no_quoted_call_is_run_where_no_mark_closes_it(name, case):
+    form = QUOTED[case].replace("<think>x</think>", "")
+    if case == "a fence after a call":
+        form = form.removeprefix("{call}")
+    found = parse(name, form.format(call=WRITE[name]("f", "{}"))).calls
+    assert all(c.problem for c in found)
+    assert found or form.count("{call}") > 1, "the second call ends the first, and both are words"
+
+
 @pytest.mark.parametrize("name", ["llama3_json", "mistral", "mistral_args"])
 def test_a_quoted_call_that_no_mark_closes_is_never_run(name):
     call = WRITE[name]("f", "{}")
@@ -272,6 +330,22 @@ def test_calls_of_mistral_may_carry_ids():
     assert "must be a string" in only("mistral", listed.replace('"abcdefghi"', "3")).problem
 
 
+@pytest.mark.parametrize(
+    "given", ["short", "abcdefghij", "abcd-fghi", "abcdéfghi", "", "[/INST]ab"]
+)
+def test_an_id_that_no_result_can_name_is_answered_as_a_malformed_call(given):
+    listed = f'[TOOL_CALLS][{{"name": "f", "arguments": {{}}, "id": "{given}"}}]'
+    named = f"[TOOL_CALLS]f[CALL_ID]{given}[ARGS]{{}}"
+    for name, text in (("mistral", listed), ("mistral_args", named)):
+        (found,) = parse(name, text).calls
+        assert found.problem
+        assert found.arguments == {}
+        assert not any(FORMATS[name].call_ids(text))
+    if "[" not in given:
+        assert "nine letters or digits" in only("mistral_args", named).problem
+    assert "nine letters or digits" in only("mistral", listed).problem
+
+
 def test_each_call_in_a_list_of_mistral_is_judged_alone():
     text = '[TOOL_CALLS][{"name": "f", "arguments": {}}, {"name": "g"}, 3]'
     problems = [c.problem for c in parse("mistral", text).calls]
@@ -317,6 +391,11 @@ def test_channels_of_harmony_are_told_apart():
         (" to=functions.f<|message|>{}", "commentary channel"),
         ("<|channel|>commentary to=functions.f", "<|message|> is missing"),
         ("<|channel|>commentary to=functions.<|message|>{}", "name of the tool is missing"),
+        ("<|channel|>commentary to=functions.f to=functions.g<|message|>{}", "two recipients"),
+        (" to=functions.g<|channel|>commentary to=functions.f<|message|>{}", "two recipients"),
+        ("<|channel|>commentary to=f<|channel|>analysis<|message|>{}", "two channels"),
+        ("<|channel|>commentary to=f <|constrain|>python<|message|>{}", "json, not python"),
+        ("<|channel|>commentary to=f <|constrain|>json <|constrain|>x<|message|>{}", "constraints"),
     ],
 )
 def test_a_harmony_call_with_a_broken_header_is_answered(text, why):
@@ -415,6 +494,22 @@ def test_what_is_no_tagged_call_is_refused_with_the_reason(body, why):
     assert why in found.problem
     assert found.arguments == {}
     assert "<parameter=KEY>" in found.problem
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        'say "</parameter></function></tool_call>" ok',
+        "x</parameter>\n</function>\n</tool_call>\n<b>",
+        "x</parameter></function></tool_call> and </parameter> again",
+    ],
+)
+def test_a_value_that_spells_the_end_of_its_call_is_refused_not_cut(value):
+    found = parse("qwen3_coder", write_coder("f", text=value) + write_coder("f", count="1")).calls
+    assert "closing tag stands behind" in found[0].problem
+    assert [c.arguments for c in found] == [{}, {"count": 1}]
+    ended = parse("qwen3_coder", write_coder("f", text="x") + "\nSo </think>").calls
+    assert ended == ()
 
 
 def test_a_forgotten_closing_tag_does_not_swallow_the_next_call():

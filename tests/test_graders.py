@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrl.errors import UsageError
-from agentrl.graders import Verdict, final_answer, math_equal, reward_of
+from agentrl.graders import Verdict, final_answer, is_number, math_equal, reward_of
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,13 @@ def test_the_answer_is_found_where_it_stands(text, answer):
         ("42", "43", False),
         ("0.1", "0.10000000000000001", False),
         ("42", "6*7", True),
-        ("42", "", None),
+        ("42", "", False),
         ("x+1", "x+1", True),
         ("x+1", "1+x", True),
         (7, 7.0, True),
     ],
 )
-def test_numbers_compare_exactly_and_no_answer_is_undecided(gold, answer, correct):
+def test_numbers_compare_exactly_and_no_answer_is_wrong(gold, answer, correct):
     assert math_equal(gold, answer).correct is correct
 
 
@@ -120,3 +120,32 @@ def test_importing_graders_loads_no_computer_algebra():
     code = "import sys, agentrl.graders; print({'sympy', 'math_verify'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@given(
+    st.sampled_from(["12", "-1/3", "2e3", "x + 1", "\\pi"]),
+    st.text(max_size=40)
+    | st.sampled_from(["Answer: 12", "Answer: 1/3.", r"\boxed{2+2}", "Answer: "]),
+)
+def test_what_counts_as_a_number_is_graded_without_algebra(gold, text):
+    def refuse(*given):
+        raise AssertionError(f"algebra was asked: {given}")
+
+    if not is_number(gold, text):
+        return
+    answer = final_answer(text)
+    assert answer is None or math_equal(gold, answer, runner=refuse).correct is not None
+
+
+@pytest.mark.parametrize(
+    ("gold", "text", "number"),
+    [
+        ("12", "Answer: 13", True),
+        ("12", "no idea", True),
+        ("12", "Answer: 6*2", False),
+        ("x", "Answer: 12", False),
+        ("12", "Answer: 12" + " " * 2000, False),
+    ],
+)
+def test_a_short_text_with_a_number_or_nothing_is_graded_in_no_time(gold, text, number):
+    assert is_number(gold, text) is number

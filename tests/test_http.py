@@ -7,18 +7,24 @@ import functools
 import gzip
 import http.server
 import json
+import math
 import re
+import tempfile
 import threading
 import zlib
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentrl.errors import ToolError, UsageError
 from agentrl.task import Task
 from agentrl_tools._addresses import address_objection, host_objection
-from agentrl_tools._fetch import MAX_DECODED, MAX_RAW, Fetcher, Place, Rules
+from agentrl_tools._cassette import Answer, Cassette
+from agentrl_tools._fetch import MAX_DECODED, MAX_MEMBERS, MAX_RAW, Fetcher, Place, Rules
 from agentrl_tools.http import MAX_TEXT, Http
 from tests.tool_manners import call, check_manners, started
 
@@ -367,6 +373,33 @@ def test_a_bomb_is_not_unpacked(bomb):
     assert refused(said, f"unpacks to more than {MAX_DECODED} bytes")
 
 
+def test_a_page_of_very_many_parts_is_refused_before_they_are_all_looked_at():
+    part = gzip.compress(b"", 9)
+    data = part * MAX_MEMBERS
+    assert fetch(Web(lambda request: packed(data)), "http://a.org/").status == "ok"
+    said = fetch(Web(lambda request: packed(data + part)), "http://a.org/")
+    assert refused(said, f"packed in more than {MAX_MEMBERS} parts")
+
+
+def test_the_loop_has_turns_while_a_page_of_small_chunks_is_received():
+    async def chunks():
+        for _ in range(10_000):
+            yield b"x"
+
+    async def main():
+        web = Web(lambda request: httpx.Response(200, content=chunks()))
+        box = Http(allow="*", fetcher=web)
+        box.start(Task("?"))
+        turns, going = 0, asyncio.ensure_future(box.fetch("http://a.org/"))
+        while not going.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert going.result().content.endswith("x" * 10_000)
+        return turns
+
+    assert asyncio.run(main()) > 100
+
+
 @pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "gzip, br", "compress"])
 def test_packing_without_a_limit_is_refused(encoding):
     assert refused(
@@ -393,12 +426,15 @@ def test_packed_pages_are_unpacked_and_damaged_ones_named():
         ("text/plain; charset=punycode", b"abc-", "abc-"),
         ("text/plain", b"\xff\xfe", "\ufffd\ufffd"),
         ("image/png", b"\x89PNG", "[4 bytes that are no text are not shown]"),
+        ("text/plain; charset=utf-16", "ab".encode("utf-16"), "ab"),
+        ("text/plain; charset=utf-32", ("é" * 9).encode("utf-32"), "é" * 9),
+        ("text/\x1b[31m", b"x", "200 text/?[31m\n\nx"),
         ("", b"plain", "200 of no stated type\n\nplain"),
         ("", b"\x00\x01", "[2 bytes that are no text are not shown]"),
         (
             "text/plain",
             b"x" * (MAX_TEXT + 5),
-            f"[only the first {MAX_TEXT} of {MAX_TEXT + 5} characters]",
+            f"[only the first {MAX_TEXT} characters of {MAX_TEXT + 5} bytes]",
         ),
     ],
 )
@@ -500,6 +536,48 @@ def test_a_damaged_cassette_is_named_but_for_a_last_line_cut_short(tmp_path):
         Http(cassette=tmp_path / "bad.jsonl")
 
 
+ROW = {"method": "GET", "url": "http://a.org/", "body": "", "status": 200, "from": "", "kind": ""}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[" * 100_000,
+        json.dumps(ROW | {"status": math.inf, "text": ""}),
+        json.dumps(ROW | {"base64": "!!!"}),
+        json.dumps(ROW | {"text": "\ud800"}),
+        json.dumps(ROW),
+        "\ufeff" + json.dumps(ROW | {"text": ""}),
+        "3",
+    ],
+    ids=["deep", "endless status", "no base64", "half a letter", "no body", "mark", "number"],
+)
+def test_a_line_that_is_no_answer_is_named(tmp_path, line):
+    good = json.dumps(ROW | {"text": "x"})
+    (tmp_path / "t.jsonl").write_text(f"{good}\n\n{line}\n{good}\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"t\.jsonl:3: no recorded answer"):
+        Cassette(tmp_path / "t.jsonl")
+
+
+@given(st.integers(0, 200), st.booleans())
+def test_recording_goes_on_after_a_kill_at_any_byte(cut, ended):
+    answer = Answer(200, "http://a.org/", "text/plain", "žluťoučký\n".encode())
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "t.jsonl")
+        Cassette(path).keep(("GET", "one", ""), answer)
+        whole = path.read_bytes()
+        second = whole.replace(b"one", b"two")[:cut]
+        path.write_bytes(whole + second if ended else second)
+        known = {url for url in ("one", "two") if Cassette(path).find(("GET", url, ""))}
+        Cassette(path).keep(("GET", "three", ""), answer)
+        again = Cassette(path)
+        kept = {url for url in ("one", "two", "three") if again.find(("GET", url, ""))}
+        assert kept == known | {"three"}
+        assert ("two" in known) == (cut >= len(whole) - 1)
+        assert ("one" in known) == ended
+        assert path.read_bytes().endswith(b"\n")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -508,6 +586,9 @@ def test_a_damaged_cassette_is_named_but_for_a_last_line_cut_short(tmp_path):
         ({"allow": "a.*.org"}, "no host"),
         ({"methods": "FETCH"}, "no method 'FETCH'"),
         ({"requests": 0}, "above 0"),
+        ({"allow": "a.org:99999"}, "no host"),
+        ({"allow": "a.org:0"}, "no host"),
+        ({"mode": "record"}, "needs a file to record into"),
         ({"mode": "maybe"}, "replay or record"),
         ({"cassette": "nowhere.jsonl"}, "there is no cassette"),
     ],

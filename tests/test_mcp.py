@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import socket
+import subprocess
 import sys
 import textwrap
 import threading
@@ -136,14 +137,24 @@ def test_calls_that_may_change_something_run_in_their_order(shared):
     assert numbers == sorted(numbers)
 
 
-def test_a_server_that_ends_is_started_once_more_and_then_the_episode_is_void():
+def test_an_error_in_an_answer_is_no_end_of_the_server_whatever_its_code(shared):
+    before = int(call(shared, "count").content)
+    for _ in range(3):
+        said = call(shared, "refuse")
+        assert (said.status, "no such row" in said.content) == ("error", True)
+    assert int(call(shared, "count").content) == before + 1
+
+
+def test_a_server_that_ends_is_started_once_more_and_its_end_voids_no_episode():
     with started(toy()) as box:
         call(box, "count")
         said = call(box, "die")
         assert (said.status, "its server ended" in said.content) == ("error", True)
         assert call(box, "count").content == "1"
-        with pytest.raises(EnvironmentFault, match=r"it ended twice.*the printer is on fire"):
-            call(box, "die")
+        assert said.metrics == {"mcp_server_ended": 1.0}
+        for name in ("die", "count", "count"):
+            said = call(box, name)
+            assert (said.status, "not started again" in said.content) == ("error", True)
 
 
 def test_a_call_that_hangs_ends_by_its_limit_and_its_server_with_the_episode():
@@ -256,6 +267,74 @@ def test_what_cannot_be_meant_is_refused(options, message):
         McpTools(**options)
 
 
+CANCELLED = """
+import asyncio, sys
+from pathlib import Path
+from agentrl.mcp import McpTools
+from agentrl.task import Task
+
+async def main():
+    box = McpTools(command=sys.executable, args=["-c", sys.argv[1]])
+    starting = asyncio.create_task(box.start(Task("?")))
+    while not Path(sys.argv[2]).exists():
+        await asyncio.sleep(0.01)
+    starting.cancel()
+    await asyncio.wait({starting}, timeout=0.1)
+
+asyncio.run(main())
+"""
+DEAF = """
+import os, signal, sys, time
+from pathlib import Path
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+Path({aside!r}).write_text(str(os.getpid()))
+os.rename({aside!r}, {path!r})
+time.sleep(3600)
+"""
+
+
+@pytest.mark.slow
+def test_a_start_that_is_cancelled_leaves_no_process_behind_even_at_the_end_of_the_program(
+    tmp_path,
+):
+    path = tmp_path / "pid"
+    server = DEAF.format(aside=str(tmp_path / "aside"), path=str(path))
+    subprocess.run([sys.executable, "-c", CANCELLED, server, str(path)], check=True, timeout=60)
+    assert gone(int(path.read_text()))
+
+
+def test_a_list_of_tools_that_is_not_valid_is_told_in_a_line(tmp_path):
+    program = tmp_path / "server.py"
+    program.write_text(
+        textwrap.dedent("""
+            import json, sys
+
+            for line in sys.stdin:
+                asked = json.loads(line)
+                answer = {"jsonrpc": "2.0", "id": asked.get("id")}
+                answer["result"] = {"tools": [{"name": 3}]}
+                if asked["method"] == "initialize":
+                    answer["result"] = {
+                        "protocolVersion": asked["params"]["protocolVersion"],
+                        "capabilities": {"tools": {}},
+                        "serverInfo": {"name": "x", "version": "1"},
+                    }
+                elif asked["method"] != "tools/list":
+                    answer = {
+                        "jsonrpc": "2.0",
+                        "id": asked.get("id"),
+                        "error": {"code": -32601, "message": "no"},
+                    }
+                if "id" in asked:
+                    print(json.dumps(answer), flush=True)
+        """)
+    )
+    with pytest.raises(UsageError, match="its list of tools is not valid") as told:
+        McpTools(command=sys.executable, args=[str(program)]).tools()
+    assert len(str(told.value).splitlines()) == 1
+    assert len(str(told.value)) < 1000
+
+
 def test_a_tool_that_is_not_there_is_refused_by_name():
     with pytest.raises(UsageError, match=r"it has no tool ecko\. Did you mean echo\?"):
         toy(shared=True, only="ecko").tools()
@@ -286,6 +365,34 @@ def test_a_complaint_does_not_repeat_what_it_is_about():
         check({"a": "x" * 90_000})
     assert len(str(told.value)) < 300
     assert "is not of type 'integer'" in str(told.value)
+
+
+LONG = "a" * 50_000
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "fits"),
+    [
+        ({"pattern": "^(a+)+$"}, LONG + "!", False),
+        ({"pattern": "^(a+)+$"}, LONG, True),
+        ({"pattern": "b"}, "abc", True),
+        ({"pattern": "^(?=(a+)+$)"}, LONG + "!", True),
+        ({"patternProperties": {"^(a+)+$": False}, "additionalProperties": False}, {LONG: 1}, True),
+        ({"propertyNames": {"pattern": "^(a+)+$"}}, {LONG + "!": 1}, False),
+        ({"uniqueItems": True}, [{"n": i} for i in range(20_000)], True),
+        ({"uniqueItems": True}, [{"a": [1], "b": None}, {"b": None, "a": [1.0]}], False),
+        ({"uniqueItems": True}, [1, True, "1", None, [1], [True], {}], True),
+        ({"uniqueItems": False}, [1, 1], True),
+        ({"items": {"type": "string"}}, list(range(20_000)), False),
+    ],
+)
+def test_a_check_takes_no_longer_than_there_is_to_look_at(schema, value, fits):
+    check = checker("toy", "t", {"properties": {"a": schema}})
+    if fits:
+        assert check({"a": value}) == {"a": value}
+    else:
+        with pytest.raises(BadArguments):
+            check({"a": value})
 
 
 def test_sounds_and_structures_are_told_in_text():
@@ -400,6 +507,9 @@ def test_our_own_server_can_be_our_own_toolbox(tmp_path):
     [
         (["nothing_such"], "no such environment"),
         (["tool_math", "--index", "-1"], "tasks, from 0 on"),
+        (["tool_math", "--split", "nope"], "--split nope: "),
+        (["calculator", "--split", "test"], "--split test: calculator is a toolbox, without tasks"),
+        (["calculator", "--index", "5"], "--index 5: calculator is a toolbox, without tasks"),
         (["calculator", "--word", "x"], "no such option"),
     ],
 )

@@ -127,16 +127,6 @@ def test_the_environment_of_the_readme_can_be_played(tmp_path):
     assert (reward, terminated) == (1.0, True)
 
 
-def test_the_environment_of_its_own_readme_can_be_played(tmp_path):
-    path = tmp_path / "guess.py"
-    path.write_text(python_blocks("environments/README.md")[0])
-    env = agentrl.make(f"{path}:Guess")
-    env.reset(seed=1)
-    messages, *_ = env.step(call_of("compare", number=env.task.answer + 1))
-    assert messages[0]["content"] == "too high"
-    assert env.step(str(env.task.answer))[1] == 1.0
-
-
 def test_the_readme_shows_an_environment_of_about_twenty_lines():
     lines = [line for line in python_blocks("README.md")[0].splitlines() if line.strip()]
     assert len(lines) <= 22

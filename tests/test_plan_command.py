@@ -166,6 +166,7 @@ def test_a_plan_loads_no_library():
     [
         ("gpu-single-lora", "qwen2.5-3b", "79GiB"),
         ("gpu-single-full", "qwen3-4b", "139GiB"),
+        ("mixture", "qwen3-4b", "79GiB"),
     ],
 )
 def test_a_config_for_one_gpu_fits_there(found, file, model, memory):

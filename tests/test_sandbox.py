@@ -1,3 +1,4 @@
+import math
 import subprocess
 import sys
 import threading
@@ -168,6 +169,19 @@ print(__name__)
     assert strictest.run(code).stdout == "__main__\n"
 
 
+def test_flags_of_the_standard_streams_are_not_seen_by_the_next_call(strictest):
+    code = """
+import fcntl, os
+print([fcntl.fcntl(fd, fcntl.F_GETFL) for fd in (0, 1, 2)])
+for fd in (0, 1, 2):
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETFL, os.O_APPEND | os.O_NONBLOCK)
+    except OSError:
+        pass
+"""
+    assert strictest.run(code).stdout == strictest.run(code).stdout
+
+
 # Limits.
 
 
@@ -200,6 +214,33 @@ def test_sleeping_ends_at_the_wall_and_is_the_codes_own_doing(sandbox):
     assert result.status == "timeout_wall"
     assert not result.host_overload
     assert 0.4 <= result.seconds < 20
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"cpu": 0},
+        {"cpu": "5"},
+        {"cpu": 10**400},
+        {"wall": math.nan},
+        {"wall": -1.0},
+        {"memory": 1.5},
+        {"memory": 2**70},
+        {"files": -1},
+        {"files": 10**9},
+        {"processes": 0},
+        {"scratch": -1},
+        {"output_kept": None},
+    ],
+)
+def test_limits_that_can_not_be_are_refused_by_name(wrong):
+    with pytest.raises(UsageError, match=rf"^Limits: {next(iter(wrong))}="):
+        Limits(**wrong)
+
+
+def test_limits_may_be_without_end(sandbox):
+    endless = Limits(cpu=float("inf"), wall=float("inf"))
+    assert sandbox.run("print(1)", limits=endless).stdout == "1\n"
 
 
 def test_too_much_memory_is_told_apart(sandbox):
@@ -349,6 +390,10 @@ def test_what_is_preloaded_is_there_without_being_loaded_again():
         ({"backend": "remote"}, "url="),
         ({"packages": ("no-such-package",)}, "no-such-package"),
         ({"packages": ("agentrl-pods",)}, "agentrl"),
+        ({"slots": -1}, "slots=-1"),
+        ({"patience": 0}, "patience=0"),
+        ({"ttl": math.nan}, "ttl=nan"),
+        ({"packages": "numpy"}, "are lists"),
     ],
 )
 def test_what_can_not_be_is_refused_in_words(options, words):
@@ -433,10 +478,10 @@ def test_many_threads_share_one():
 
 
 def test_the_queue_counts_towards_no_limit():
-    limits = Limits(wall=1.0)
+    limits = Limits(wall=0.8)
     results = []
     with box(slots=1) as made:
-        code = "import time; time.sleep(0.5)"
+        code = "import time; time.sleep(0.3)"
         threads = [
             threading.Thread(target=lambda: results.append(made.run(code, limits=limits)))
             for _ in range(5)

@@ -1,8 +1,10 @@
+import contextlib
 import gc
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -66,6 +68,26 @@ def test_a_call_whose_server_fails_is_lost_and_the_next_one_works(sandbox, numbe
     assert sandbox.run("print(1)").stdout == "1\n"
 
 
+def test_a_child_that_is_ended_before_it_read_its_code_harms_nobody_else(sandbox):
+    server = server_of(sandbox)
+    with sandbox.session() as opened:
+        opened.run("x = 1")
+        for _ in range(40):
+            assert sandbox.run("pass", limits=Limits(wall=1e-6)).status in ("timeout_wall", "ok")
+        assert opened.run("x").stdout == "1\n"
+    assert server_of(sandbox) == server
+
+
+def test_a_host_with_stricter_limits_of_its_own_runs_code():
+    said = run_program("""
+        import resource
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+        from agentrl.sandbox import Limits
+        print(box(limits=Limits(files=4096)).run("print(1)").stdout)
+    """)
+    assert said.strip() == "1"
+
+
 def test_a_server_that_died_while_idle_costs_no_call(sandbox):
     server = server_of(sandbox)
     os.kill(server, signal.SIGKILL)
@@ -113,19 +135,56 @@ def test_a_cell_in_whose_midst_the_server_dies_is_lost(sandbox):
         assert opened.run("1").restarted
 
 
-def test_a_busy_machine_is_told_from_code_that_waits(sandbox):
+@contextlib.contextmanager
+def rivals(sandbox, count):
+    """Programs that want the one processor on which the sandbox may run."""
     core = {min(os.sched_getaffinity(0))}
     os.sched_setaffinity(server_of(sandbox), core)
     spin = f"import os\nos.sched_setaffinity(0, {core})\nwhile True: pass"
-    rivals = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(6)]
+    started = [
+        # Each a group of its own to the scheduler, as the sandbox is.
+        subprocess.Popen([sys.executable, "-c", spin], start_new_session=True)
+        for _ in range(count)
+    ]
     try:
         time.sleep(0.3)
-        result = sandbox.run("while True: pass", limits=Limits(cpu=1.2, wall=1.5))
+        yield
     finally:
-        for rival in rivals:
+        for rival in started:
             rival.kill()
             rival.wait()
+
+
+def test_a_busy_machine_is_told_from_code_that_waits(sandbox):
+    with rivals(sandbox, 6):
+        result = sandbox.run("while True: pass", limits=Limits(cpu=2.0, wall=1.5))
     assert (result.status, result.host_overload) == ("timeout_wall", True)
+
+
+def test_time_spent_waiting_for_a_processor_is_not_the_codes(sandbox):
+    with rivals(sandbox, 2):
+        result = sandbox.run("while True: pass", limits=Limits(cpu=0.6, wall=0.8))
+    assert result.status == "timeout_cpu"
+    assert result.seconds > 0.8
+
+
+def test_code_can_not_pass_its_own_waiting_off_as_the_machines(sandbox):
+    code = """
+import os, threading, time
+def spin():
+    while time.process_time() < 0.4:
+        os.sched_yield()
+for _ in range(10):
+    threading.Thread(target=spin, daemon=True).start()
+spin()
+time.sleep(60)
+"""
+    limits = Limits(cpu=0.5, wall=2.0)
+    runs = [in_thread(lambda: sandbox.run(code, limits=limits)) for _ in range(4)]
+    for thread, results in runs:
+        thread.join(60)
+        assert results[0].status in ("timeout_wall", "timeout_cpu")
+        assert not results[0].host_overload
 
 
 # What is left behind.
@@ -142,7 +201,7 @@ def residue(made):
         "threads": threading.active_count(),
         "mounts": len(Path("/proc/self/mountinfo").read_text().splitlines()),
         "server mounts": len(Path(f"/proc/{server}/mountinfo").read_text().splitlines()),
-        "temporary files": sorted(p.name for p in Path("/tmp").glob("agentrl*")),
+        "temporary files": sorted(os.listdir(tempfile.gettempdir())),
     }
 
 
@@ -150,8 +209,8 @@ def memory(pid):
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.slow)])
-def test_calls_leave_nothing_behind(sandbox, count):
+def leaves_nothing(count):
+    """So many calls, in a process that does nothing else."""
     codes = [
         "print('x' * 1000)",
         "1 / 0",
@@ -160,19 +219,32 @@ def test_calls_leave_nothing_behind(sandbox, count):
         "import os; os.closerange(0, 64)",
         "open('file', 'w').write('x' * 100000)",
     ]
+    made = box()
     for code in codes * 3:
-        sandbox.run(code)
+        made.run(code)
     gc.collect()
-    before, sizes = residue(sandbox), (memory(os.getpid()), memory(server_of(sandbox)))
+    before, sizes = residue(made), (memory(os.getpid()), memory(server_of(made)))
     for number in range(count):
-        sandbox.run(codes[number % len(codes)])
+        made.run(codes[number % len(codes)])
         if number % 50 == 0:
-            with sandbox.session() as opened:
+            with made.session() as opened:
                 opened.run("x = 1")
     gc.collect()
-    assert soon(lambda: residue(sandbox) == before), residue(sandbox)
-    after = (memory(os.getpid()), memory(server_of(sandbox)))
+    assert soon(lambda: residue(made) == before), (before, residue(made))
+    after = (memory(os.getpid()), memory(server_of(made)))
     assert all(new - old < 4 << 20 for new, old in zip(after, sizes, strict=True))
+
+
+@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.slow)])
+def test_calls_leave_nothing_behind(tmp_path, count):
+    said = run_program(f"""
+        import tempfile
+        from tests.test_sandbox_host import leaves_nothing
+        tempfile.tempdir = {str(tmp_path)!r}
+        leaves_nothing({count})
+        print("nothing")
+    """)
+    assert said == "nothing\n"
 
 
 def test_closing_ends_every_process():
@@ -243,6 +315,7 @@ def test_a_server_outlives_the_thread_that_started_it():
 def test_a_fork_of_the_host_has_a_server_of_its_own():
     said = run_program("""
         import os, warnings
+        from agentrl.errors import UsageError
         warnings.simplefilter("ignore")
         made = box()
         opened = made.session()
@@ -251,7 +324,10 @@ def test_a_fork_of_the_host_has_a_server_of_its_own():
         pid = os.fork()
         if pid == 0:
             ok = made.run("print(2)").stdout == "2\\n" and server_of(made) != server
-            ok = ok and opened.run("x").status == "sandbox_failure"
+            try:
+                opened.run("x")
+            except UsageError as error:
+                ok = ok and "belongs to the process that began it" in str(error)
             mine = server_of(made)
             made.close()
             os._exit(0 if ok and gone(mine) else 1)
@@ -295,6 +371,30 @@ def test_sixty_four_threads_finish(sandbox):
     )
 
 
+def test_servers_that_keep_dying_cost_calls_and_nothing_else(sandbox):
+    results, over = [], threading.Event()
+
+    def work():
+        while not over.is_set():
+            results.append(sandbox.run("print(1)"))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for _ in range(10):
+        time.sleep(0.1)
+        # Between two servers there is none.
+        with contextlib.suppress(ProcessLookupError, AttributeError):
+            os.kill(server_of(sandbox), signal.SIGKILL)
+    over.set()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert {result.status for result in results} <= {"ok", "sandbox_failure"}
+    assert sum(result.status == "ok" for result in results) > 8
+    assert sandbox.run("print(1)").stdout == "1\n"
+
+
 def test_a_call_that_is_given_up_ends_its_process(sandbox):
     server = server_of(sandbox)
     child = sandbox._local.begin(Limits(), b"import time; time.sleep(30)")[0]
@@ -320,3 +420,43 @@ def test_a_leak_is_named_in_the_refusal():
         made = box(level=1, unsafe=True)
     with made:
         assert "not held" in probe(lambda code, limits: made.run(code, limits=limits))
+
+
+def test_what_a_call_leaves_running_where_it_may_fork_is_ended():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = box(level=1, unsafe=True)
+    code = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.closerange(0, 64)
+        time.sleep(60)
+    os._exit(0)
+os.wait()
+"""
+    with made:
+        before = set(descendants())
+        assert made.run(code).status == "ok"
+        assert soon(lambda: set(descendants()) == before)
+
+
+def test_a_host_that_can_open_no_more_files_says_so():
+    said = run_program("""
+        import os, resource
+        made = box()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        held = []
+        try:
+            while True: held.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            pass
+        for spare in range(8):
+            print(made.run("print(1)").status)
+            os.close(held.pop())
+        print(made.run("print(1)").status)
+    """)
+    statuses = said.split()
+    assert statuses[0] == "sandbox_failure"
+    assert statuses[-1] == "ok"

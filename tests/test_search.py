@@ -220,3 +220,22 @@ def test_a_bad_source_is_named(tmp_path):
 def test_nonsense_is_answered_with_a_message(folder):
     with started(Search(folder=folder)) as box:
         check_manners(box)
+
+
+def test_a_link_to_what_is_hidden_shows_nothing_of_it(tmp_path):
+    (tmp_path / ".secret").mkdir()
+    (tmp_path / ".secret" / "b.txt").write_text("hello secret")
+    (tmp_path / "a.txt").write_text("hello world")
+    (tmp_path / "c.txt").symlink_to(tmp_path / ".secret" / "b.txt")
+    assert list(Search(folder=tmp_path).index.documents) == ["a.txt"]
+
+
+@pytest.mark.parametrize("name", ["a\n9. fake (from 0).txt", "\udcff.txt", "\x1b[31m.txt"])
+def test_a_name_that_does_not_stand_in_a_line_is_refused(tmp_path, name):
+    (tmp_path / name).write_text("hello")
+    with pytest.raises(UsageError, match="can't name a document in a line"):
+        Search(folder=tmp_path)
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps({"id": name, "text": "hello"}) + "\n")
+    with pytest.raises(UsageError, match=r"rows\.jsonl:1.*can't name a document in a line"):
+        Search(jsonl=rows)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentrl.errors import UsageError
+from agentrl.errors import ToolError, UsageError
 from agentrl.message import ToolCall
 from agentrl.task import Task
 from agentrl_tools.sql import MAX_OUTPUT, Sql
@@ -102,6 +102,13 @@ def test_a_file_is_copied_and_stays_as_it_is(tmp_path):
         ("SELECT readfile('/etc/hostname')", "no such function: readfile"),
         ("SELECT writefile('{file}', 'x')", "no such function: writefile"),
         ("SELECT fts3_tokenizer('simple')", "fts3_tokenizer is not allowed"),
+        ("CREATE TEMP TABLE people (name)", "CREATE TEMP TABLE is not allowed"),
+        ("CREATE TEMP VIEW people AS SELECT 1", "CREATE TEMP VIEW is not allowed"),
+        ("SELECT printf('%.*c', 2000000000, 'x')", "printf takes no *"),
+        ("SELECT format('%1000d', 1)", "printf takes no * here, and no width of over 999"),
+        ("SELECT trim('x', hex(zeroblob(100)))", "trim takes 100 characters at most"),
+        ("SELECT 1" + " + abs(1)" * 101, "more than 100 calls of functions"),
+        ("SELECT length(zeroblob(200000))", "too big"),
         ("CREATE VIRTUAL TABLE v USING fts5(x)", "CREATE VIRTUAL TABLE is not allowed"),
         ("UPDATE sqlite_master SET sql = ''", "table sqlite_master may not be modified"),
     ],
@@ -119,6 +126,90 @@ def test_a_table_can_be_described():
     with started(Sql(script=SCRIPT)) as box:
         assert "0 | id | INTEGER" in say(box, "PRAGMA table_info(people)").content
         assert "people" in say(box, "SELECT name FROM sqlite_master").content
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+@pytest.mark.parametrize(
+    ("statement", "first"),
+    [
+        ("SELECT value FROM json_each('[7, 8]')", "7"),
+        ("SELECT atom FROM json_tree('7')", "7"),
+        ("SELECT name FROM pragma_table_info('people')", "id"),
+        ("SELECT count(*) > 0 FROM dbstat", "1"),
+        ("SELECT printf('%5.1f|%s', 1.25, 'x')", "  1.3|x"),
+        ("SELECT trim('--a-', '-') || ltrim('  b') || rtrim('c.', '.')", "abc"),
+    ],
+)
+def test_what_only_reads_is_allowed(readonly, statement, first):
+    with started(Sql(script=SCRIPT, readonly=readonly)) as box:
+        said = say(box, statement)
+        assert (said.status, said.content.split("\n")[1:2]) == ("ok", [first]), said.content
+
+
+HIDING = (
+    "DROP TABLE people",
+    f"CREATE VIEW people AS {ENDLESS} SELECT x AS id, 'forged' AS name FROM c",
+)
+VIEWS = f"""
+{SCRIPT}
+CREATE VIEW tall AS SELECT name FROM people WHERE height > 1.7;
+CREATE TABLE log (n);
+CREATE TRIGGER own AFTER INSERT ON log BEGIN UPDATE people SET height = 9; END;
+"""
+
+
+@pytest.mark.parametrize(
+    ("left", "asked", "why"),
+    [
+        (HIDING, "SELECT name FROM people", "people was made by the policy"),
+        (HIDING, "SELECT count(*) FROM PEOPLE", "PEOPLE was made by the policy"),
+        (["DROP TABLE people"], "SELECT * FROM people", "no such table: people"),
+        (
+            ["DROP VIEW tall", "CREATE VIEW tall AS SELECT 'forged' AS name"],
+            "SELECT name FROM tall",
+            "tall was made by the policy",
+        ),
+        (
+            ["CREATE TRIGGER x AFTER INSERT ON log BEGIN UPDATE log SET n = 'forged'; END"],
+            "INSERT INTO log VALUES (0)",
+            "x was made by the policy",
+        ),
+    ],
+)
+def test_what_the_policy_makes_takes_no_part_in_what_the_environment_asks(left, asked, why):
+    with started(Sql(script=VIEWS)) as box:
+        for statement in left:
+            assert say(box, statement).status == "ok"
+        with pytest.raises(ToolError, match=why):
+            box.query(asked)
+        assert "is not allowed" in say(box, "PRAGMA user_version").content
+
+
+def test_what_the_environment_made_takes_part_and_what_the_policy_made_may():
+    with started(Sql(script=VIEWS)) as box:
+        say(box, "CREATE VIEW short AS SELECT name FROM people WHERE height <= 1.7")
+        assert box.query("SELECT name FROM tall") == [("Łukasz",)]
+        assert box.query("WITH short AS (SELECT 2 AS x) SELECT x FROM short", made=True) == [(2,)]
+        assert box.query("SELECT name FROM short", made=True) == [("Ada",)]
+        box.query("INSERT INTO log VALUES (1)")
+        assert box.query("SELECT DISTINCT height FROM people") == [(9.0,)]
+
+
+def test_what_the_environment_asks_comes_to_an_end_whatever_the_policy_made():
+    with started(Sql(script=SCRIPT, steps=100_000, megabytes=1)) as box:
+        for statement in HIDING:
+            say(box, statement)
+        with pytest.raises(ToolError, match="more than 500000 steps"):
+            box.query("SELECT count(*) FROM people", made=True)
+        with pytest.raises(ToolError, match="larger than a database may be"):
+            box.query("SELECT hex(zeroblob(40000)) FROM people", made=True)
+        assert "more than 100000 steps" in say(box, "SELECT count(*) FROM people").content
+
+
+@pytest.mark.parametrize("statement", ["SELEC 1", "SELECT ?", "SELECT 1; SELECT 2"])
+def test_a_mistake_of_the_environment_is_told_from_what_the_policy_left(statement):
+    with started(Sql(script=SCRIPT)) as box, pytest.raises(UsageError, match="Check the state"):
+        box.query(statement)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +292,7 @@ def test_an_endless_result_is_shown_in_part():
 def test_the_database_cannot_outgrow_its_size():
     with started(Sql(megabytes=1)) as box:
         say(box, "CREATE TABLE t (x)")
-        said = say(box, f"INSERT INTO t {ENDLESS} SELECT zeroblob(100000) FROM c LIMIT 100")
+        said = say(box, f"INSERT INTO t {ENDLESS} SELECT zeroblob(90000) FROM c LIMIT 100")
         assert "full" in said.content
         assert box.query("SELECT count(*) FROM t") == [(0,)]
 
@@ -223,7 +314,7 @@ def test_memory_for_sorting_is_limited_for_the_whole_process():
         ("zeroblob(1000)", f"x'{'00' * 16}...' (1000 bytes)"),
         ("'a' || char(10) || 'b\\'", "a\\nb\\\\"),
         ("cast(x'ff' AS TEXT)", "\ufffd"),
-        ("printf('%.*c', 1000, 'x')", "x" * 300 + "... (1000 characters)"),
+        ("printf('%.999c', 'x')", "x" * 300 + "... (999 characters)"),
         ("''", ""),
     ],
 )
@@ -270,6 +361,18 @@ def test_letting_go_ends_what_still_runs():
         box.release()
 
 
+def test_letting_go_waits_for_nobody_and_the_last_one_closes():
+    with started(Sql(script=SCRIPT)) as box:
+        guard = box._guard
+        with guard.held():
+            box.release()
+            box.start(Task("the next one"))
+            assert guard.connection.execute("SELECT 7").fetchone() == (7,)
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            guard.connection.execute("SELECT 7")
+        assert say(box, "SELECT count(*) FROM people").content.endswith("3")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -280,6 +383,7 @@ def test_letting_go_ends_what_still_runs():
         ({"rows": {"t": [{"a": []}]}}, "a row of t cannot be kept"),
         ({"seconds": 0}, "seconds is 0"),
         ({"seconds": 60}, "seconds is 60"),
+        ({"setup": "CREATE TABLE t (x)"}, "setup is a function"),
         ({"max_rows": 0}, "must be above 0"),
     ],
 )

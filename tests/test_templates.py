@@ -1,7 +1,6 @@
 """Templates of every family: golden renderings, exact continuations, calls that come back."""
 
 import json
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from agentrl.message import Message, ToolCall
 from agentrl.probe import said
 from agentrl.render import renderer_for
 from agentrl.template import Dress, Template, dressed, regular
-from tests.families import FAMILIES, deepseek_mark, tokenizer_of
+from tests.families import FAMILIES, changed, deepseek_mark, tokenizer_of
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "golden_ids.json").read_text())
 
@@ -357,19 +356,6 @@ def test_a_thought_beside_words_and_a_call_goes_where_a_template_refuses_it():
     plain = {**calls(call()), "reasoning_content": "Hm."}
     assert regular([turn, plain]) == [{**calls(call()), "content": "So."}, plain]
     assert turn["reasoning_content"] == "Hm."
-
-
-@contextmanager
-def changed(name, old, new):
-    """The family's tokenizer with another template."""
-    tokenizer = tokenizer_of(name)
-    template = tokenizer.chat_template
-    assert old in template
-    tokenizer.chat_template = template.replace(old, new)
-    try:
-        yield tokenizer
-    finally:
-        tokenizer.chat_template = template
 
 
 def test_a_template_that_writes_calls_only_where_no_words_are_gets_none():

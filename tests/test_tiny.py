@@ -93,7 +93,7 @@ def test_a_prompt_takes_few_tokens(policy):
 def test_appended_turns_are_exactly_what_a_full_render_has(policy):
     renderer = renderer_for(policy.tokenizer)
     tools = make("tool_math").tool_schemas()
-    arguments = {"expression": "2*(3+4)", "note": 'ä "x" </tool_call>'}
+    arguments = {"expression": "2*(3+4)", "note": 'ä "x" </b>'}
     call = {"type": "function", "function": {"name": "calculator", "arguments": arguments}}
     history = [
         Message(role="system", content="Be exact."),

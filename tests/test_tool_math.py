@@ -5,6 +5,7 @@ import pytest
 
 from agentrl.errors import UsageError
 from agentrl.exact import exact_value, parse_number
+from agentrl.message import AssistantTurn
 from agentrl.registry import make, resolve
 from agentrl_environments._math_tasks import LEVELS, math_task
 
@@ -58,6 +59,17 @@ def test_only_the_number_itself_earns_a_reward(env):
     for text in (f"Answer: {task.answer}", f"It is {task.answer}.", f"Answer: {task.answer}.0"):
         if text.count(".") < 2:
             assert play(env, task, text)[1] == 1.0, text
+
+
+def test_a_turn_that_was_cut_or_still_calls_gives_no_answer(env):
+    task = env.task_source("train")[3]
+    said = f"so it may be {task.answer}"
+    assert play(env, task, AssistantTurn(said))[1] == 1.0
+    _, reward, info = play(env, task, AssistantTurn(said, finish_reason="length"))
+    assert (reward, info["stop"], info["correct"]) == (0.0, "max_tokens", False)
+    call = f"{said}\n{task.reference[0]}"
+    _, reward, info = play(env, task, *[call] * env.max_turns)
+    assert (reward, info["stop"]) == (0.0, "max_turns")
 
 
 @pytest.mark.parametrize("level", LEVELS)

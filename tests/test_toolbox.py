@@ -215,3 +215,70 @@ def test_a_box_may_know_its_tools_only_at_run_time():
     assert [m["content"] for m in messages] == ['{"x": "ä"}', "say: x is missing.", "I won't."]
     assert [o.status for o in env.turns[0].outcomes] == ["ok", "bad_arguments", "error"]
     env.close()
+
+
+class Shelf(Toolbox):
+    """Tools that are named by the task; those after a bar come later."""
+
+    varies = True
+
+    def __init__(self):
+        self.asked = 0
+        self.names = []
+
+    def start(self, task):
+        self.names = task.answer
+
+    def tools(self):
+        self.asked += 1
+        now, _, late = " ".join(self.names).partition(" | ")
+        made = [(name, True) for name in now.split()] + [(name, False) for name in late.split()]
+        return {
+            name: ToolSpec(
+                name, "", {"type": "object"}, 1.0, lambda n=name: f"this is {n}", listed=listed
+            )
+            for name, listed in made
+        }
+
+
+def names(env):
+    return [schema["function"]["name"] for schema in env.tool_schemas()]
+
+
+def test_tools_of_a_box_that_varies_are_those_of_the_task_that_is_played():
+    env = Desk(Shelf())
+    assert names(env) == ["own"]
+    for wanted in (["saw", "axe"], ["pen"]):
+        env.reset(options={"task": Task("?", wanted)})
+        assert names(env) == ["own", *wanted]
+        assert env.step(call(wanted[0]))[0][0]["content"] == f"this is {wanted[0]}"
+        assert "unknown tool hammer" in env.step(call("hammer"))[0][0]["content"]
+    env.close()
+
+
+def test_a_box_that_does_not_vary_is_asked_for_its_tools_once():
+    box = Shelf()
+    box.varies = False
+    env = Desk(box)
+    for _ in range(3):
+        env.reset(options={"task": TASK})
+    env.close()
+    assert box.asked == 1
+
+
+def test_a_name_that_two_have_in_one_task_alone_is_the_environments_fault():
+    env = Desk(Shelf())
+    with pytest.raises(EnvironmentFault, match="two tools are called own"):
+        env.reset(options={"task": Task("?", ["own"])})
+    env.close()
+    assert env.log == ["toolboxes"]
+
+
+def test_an_unlisted_tool_can_be_called_but_no_prompt_or_hint_tells_of_it():
+    env = Desk(Shelf())
+    env.reset(options={"task": Task("?", ["saw", "|", "axe"])})
+    assert names(env) == ["own", "saw"]
+    assert env.step(call("axe"))[0][0]["content"] == "this is axe"
+    hint = env.step(call("axes"))[0][0]["content"]
+    assert hint == "unknown tool axes. Available: own, saw."
+    env.close()

@@ -171,6 +171,30 @@ def test_a_box_of_one_tool_needs_no_name_behind_it(call, box):
 
 
 @pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["python", "code=x = 20; x + 1"], "21"),
+        (["python", "code=print(2**10)", "--tool.session", "false"], "1024"),
+        (["symbolic.factor", "expression=360"], "2^3 * 3^2 * 5"),
+        (["files.write_file", "path=a/b.txt", "content=é"], "a/b.txt now has 1 character."),
+        (["sql", "statement=SELECT 1 AS one"], "one\n1"),
+    ],
+)
+def test_the_toolboxes_of_ours_can_be_called_by_hand(call, words, said):
+    assert call("call", *words) == (0, f"{said}\n", "")
+
+
+def test_every_toolbox_of_ours_can_be_shown(call):
+    for name in TOOLBOXES.names():
+        code, out, _ = call("show", name, "--json")
+        found = json.loads(out)
+        assert (code, found["name"]) == (0, name)
+        for told in found["tools"]:
+            assert told["description"].strip()
+            assert all(p.get("description") for p in told["parameters"]["properties"].values())
+
+
+@pytest.mark.parametrize(
     ("words", "code", "status", "said"),
     [
         (["fail"], 1, "error", "I won't."),
@@ -231,6 +255,88 @@ def test_what_was_given_wrong_is_told_in_one_line(call, box, words, said):
     code, out, err = call(*words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith(said)
+
+
+ODD = '''
+"""Boxes with bad habits."""
+from agentrl import Toolbox, tool
+from agentrl.errors import EnvironmentFault
+
+class Breaks(Toolbox):
+    """It does not say what it has."""
+    def tools(self):
+        raise RuntimeError("two\\nlines")
+
+class Nothing(Toolbox):
+    """It says nothing."""
+    def tools(self):
+        return None
+
+class Loud(Toolbox):
+    """It commands the terminal."""
+    @tool
+    def paint(self) -> str:
+        """Paint."""
+        return "\\x1b[31mred\\nand\\tmore"
+    @tool
+    def fail(self) -> str:
+        """Fail."""
+        raise RuntimeError("two\\nlines \\x1b[31m")
+    @tool
+    def fault(self) -> str:
+        """Break."""
+        raise EnvironmentFault("two\\nlines of fault")
+'''
+
+
+@pytest.fixture
+def odd(tmp_path):
+    (tmp_path / "odd.py").write_text(ODD)
+    return str(tmp_path / "odd.py")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["show", "ODD:Breaks"], 2, "tool ODD:Breaks: it does not say which tools it has: Runtime"),
+        (["call", "ODD:Breaks.x"], 2, "tool ODD:Breaks: it does not say which tools it has: Ru"),
+        (["show", "ODD:Nothing"], 2, "tool ODD:Nothing: it does not say which tools it has: Ty"),
+        (["show", "."], 2, ".: no toolbox. Write BOX.TOOL;"),
+        (["call", "ODD:Loud.fail"], 1, "error: fail failed: RuntimeError: two lines \\x1b[31m"),
+        (["call", "ODD:Loud.fault"], 1, "two lines of fault"),
+        (["call", "http", "--tool.requests", "abc"], 2, "--tool.requests: 'abc' does not fit. Inp"),
+        (["call", "sql", "--tool.seconds", "abc"], 2, "--tool.seconds: 'abc' does not fit. Input"),
+        (["call", "sql", "--tool.rows", "5"], 2, "--tool.rows: 5 does not fit. Input should be"),
+        (["call", "sql", "--tool.setup", "x"], 2, "sql: setup is a function"),
+        (["call", "search", "--tool.folder", "5"], 2, "--tool.folder: 5 does not fit. Input"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_every_failure_is_one_line_and_one_document(call, odd, words, code, said):
+    words, said = [w.replace("ODD", odd) for w in words], said.replace("ODD", odd)
+    found, out, err = call(*words)
+    assert (found, out, err.count("\n")) == (code, "", 1)
+    assert err.startswith(said)
+    found, out, _ = call(*words, "--json")
+    document = json.loads(out)
+    assert (found, "error" in document or document["status"] == "error") == (code, True)
+
+
+def test_a_terminal_is_not_commanded_by_what_a_tool_says(call, odd):
+    assert call("call", f"{odd}:Loud.paint")[1] == "\\x1b[31mred\nand\tmore\n"
+    document = json.loads(call("call", f"{odd}:Loud.paint", "--json")[1])
+    assert document["content"] == "\x1b[31mred\nand\tmore"
+
+
+def test_options_may_stand_between_a_tool_and_its_arguments(call):
+    code, out, _ = call("call", "calculator", "--json", "expression=1+1")
+    assert (code, json.loads(out)["content"]) == (0, "2")
+
+
+def test_a_schema_that_refers_to_itself_is_read_to_its_end():
+    schema = {"properties": {"a": {"$ref": "#/$defs/A"}}}
+    itself = {"anyOf": [{"$ref": "#/$defs/A"}, {"type": "integer"}]}
+    assert arguments_of(["a=3"], schema | {"$defs": {"A": itself}}) == {"a": 3}
 
 
 def test_what_a_tool_prints_is_bounded_and_no_part_of_the_document(box):

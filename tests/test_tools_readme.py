@@ -14,10 +14,12 @@ from agentrl.author import GRACE
 from agentrl.calling import MAX_ARGUMENTS, MAX_COMPLAINT, MAX_DEPTH
 from agentrl.cli.entry import main
 from agentrl.env import ToolEnv
+from agentrl.message import AssistantTurn, ToolCall
 from agentrl.prints import MOST
 from agentrl.task import Task
-from agentrl.tooling import TIMEOUT
-from agentrl.workers import MOST_LEFT
+from agentrl.tooling import TIMEOUT, tools_of
+from agentrl.workers import MOST_LEFT, MOST_LEFT_BY_ONE
+from tests.boxes import box
 
 TEXT = (Path(__file__).parents[1] / "tools/README.md").read_text(encoding="utf-8")
 BLOCKS = {name: block for block in re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
@@ -61,10 +63,40 @@ def test_its_environment_can_be_played(here):
     env.close()
 
 
+def test_its_environment_with_files_can_be_played(tmp_path):
+    with box(level=3):
+        pass
+    (tmp_path / "report.py").write_text(BLOCKS["Report"])
+    env = registry.make(f"{tmp_path / 'report.py'}:Report")
+    env.reset(options={"task": Task("Sum it up.", "42", meta={"csv": "n\n40\n2\n"})})
+    code = (
+        "rows = open('numbers.csv').read().split()[1:]\n"
+        "with open('sum.txt', 'w') as file: print(sum(map(int, rows)), file=file)"
+    )
+    env.step(AssistantTurn("", (ToolCall("python", {"code": code}),)))
+    assert env.step("Done.")[1] == 1.0
+    env.close()
+
+
+def test_its_table_names_every_toolbox_and_every_tool():
+    rows = dict(re.findall(r"^\| `([\w.:]+)` \| ([^|]+) \|", TEXT, re.MULTILINE))
+    for name in registry.TOOLBOXES.names():
+        tools = tools_of(registry.TOOLBOXES.resolve(name))
+        assert re.findall(r"`(\w+)`", rows[name]) == list(tools)
+    assert "agentrl.mcp:McpTools" in rows
+
+
+def test_its_links_lead_somewhere():
+    folder = Path(__file__).parents[1] / "tools"
+    for target in re.findall(r"\]\(([^)#]+)\)", TEXT):
+        assert (folder / target).exists(), target
+
+
 def test_its_figures_are_those_of_the_code():
     for figure in (
         f"{TIMEOUT:g} s by default",
         f"leaves {MOST_LEFT} of them",
+        f"has left {MOST_LEFT_BY_ONE} runs",
         f"over {MAX_ARGUMENTS:,} characters",
         f"or {MAX_DEPTH} levels",
         f"(`max_result_chars` ({ToolEnv.max_result_chars})"[1:],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import importlib.util
 import os
 import random
@@ -40,6 +41,8 @@ def start(folder, model, dtype="float32", cache_gib=0.05):
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory):
     """Weights of FIRST, and a cache in which about four whole contexts fit."""
+    # A toolbox may have brought numba before, with an object that vLLM stumbles over.
+    importlib.import_module("numba")
     engine = start(tmp_path_factory.mktemp("first"), llama(FIRST), cache_gib=0.001)
     yield engine
     asyncio.run(engine.close())

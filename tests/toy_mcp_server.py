@@ -7,10 +7,18 @@ import os
 import subprocess
 import sys
 import time
+from typing import Annotated
 
+from mcp import MCPError
 from mcp.server.mcpserver import Image, MCPServer
-from mcp_types import EmbeddedResource, ResourceLink, TextResourceContents, ToolAnnotations
-from pydantic import BaseModel
+from mcp_types import (
+    CONNECTION_CLOSED,
+    EmbeddedResource,
+    ResourceLink,
+    TextResourceContents,
+    ToolAnnotations,
+)
+from pydantic import BaseModel, Field
 
 server = MCPServer("toy", instructions="Play.")
 counted = 0
@@ -35,6 +43,15 @@ def echo(text: str) -> str:
     return text
 
 
+@server.tool()
+def label(
+    name: Annotated[str, Field(pattern="^(a+)+$")],
+    marks: Annotated[list[int], Field(json_schema_extra={"uniqueItems": True})],
+) -> str:
+    """Label something."""
+    return f"{name} {marks}"
+
+
 @server.tool(name="math/add-points")
 def add(a: Point, b: Point, factor: float = 1.0) -> str:
     """Add two points."""
@@ -45,6 +62,12 @@ def add(a: Point, b: Point, factor: float = 1.0) -> str:
 def fail() -> str:
     """Raise."""
     raise ValueError("out of paper")
+
+
+@server.tool()
+def refuse() -> str:
+    """Answer with the error that also stands for a connection that is closed."""
+    raise MCPError(code=CONNECTION_CLOSED, message="no such row")
 
 
 @server.tool()

@@ -67,13 +67,16 @@ def _value(text: str, types: set[str]) -> Any:
     return value if (fits and kind != "string") or "string" not in types else text
 
 
-def _types(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[str]:
+def _types(
+    schema: Mapping[str, Any], root: Mapping[str, Any], seen: frozenset[str] = frozenset()
+) -> Iterator[str]:
     """Names of the JSON types that a schema takes; none where it takes everything."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
-        yield from _types(root.get("$defs", {}).get(name, {}), root)
+        if name not in seen:  # one may refer to itself
+            yield from _types(root.get("$defs", {}).get(name, {}), root, seen | {name})
     for inner in (*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())):
-        yield from _types(inner, root)
+        yield from _types(inner, root, seen)
     values = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else [])]
     yield from (_TYPES[type(value)] for value in values)
     named = schema.get("type", ())

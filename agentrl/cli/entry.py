@@ -9,12 +9,14 @@ Not   what commands do; and until one is named, nothing but the standard library
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
+from agentrl.cli.output import visible
 from agentrl.errors import AgentRLError, UsageError, suggestion
 from agentrl.prints import bound_streams
 from agentrl.version import __version__
@@ -25,7 +27,7 @@ COMMANDS = {
     "train": ("agentrl.cli.train", "train a policy in an environment"),
     "eval": ("agentrl.cli.evaluate", "measure a policy on held-out tasks"),
     "plan": ("agentrl.cli.plan", "say what fits into a GPU's memory, without one"),
-    "envs": ("agentrl.cli.envs", "list the environments"),
+    "envs": ("agentrl.cli.envs", "list, show, check, play and write environments"),
     "mcp": ("agentrl.cli.serve_mcp", "serve an environment's tools to other agents, over MCP"),
     "tools": ("agentrl.cli.tools", "list, show and call the tools for environments"),
     "select": ("agentrl.cli.select", "choose the trajectories to train on, and say why"),
@@ -63,17 +65,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.excepthook = report_bug
         bound_streams()
     verbose = bool({"-v", "--verbose"} & set(words))
-    return conclude(lambda: _run(words, verbose, own_process=argv is None), verbose=verbose)
+    return conclude(
+        lambda: _run(words, verbose, own_process=argv is None),
+        verbose=verbose,
+        as_json="--json" in words,
+    )
 
 
-def conclude(run: Callable[[], int], *, verbose: bool = False) -> int:
-    """Run, and tell what a person can put right in one line; a bug passes through."""
+def conclude(run: Callable[[], int], *, verbose: bool = False, as_json: bool = False) -> int:
+    """Run, and tell what a person can put right in one line; a bug passes through.
+
+    Args:
+        run: The command.
+        verbose: Whether tracebacks are shown.
+        as_json: Whether a program reads standard output: then an error is its one document.
+    """
     try:
         return run()
     except AgentRLError as error:
         if verbose:
             traceback.print_exc()
         _complain(str(error))
+        if as_json:
+            sys.stdout.write(f"{json.dumps({'error': str(error)}, indent=2)}\n")
         return WRONG if isinstance(error, UsageError) else FAILED
     except KeyboardInterrupt:
         _complain("interrupted.")
@@ -141,5 +155,4 @@ def _prepare_process(verbose: bool) -> None:
 def _complain(text: str) -> None:
     """One line, whatever it quotes."""
     sys.stdout.flush()
-    lines = (line.strip() for line in text.splitlines())
-    sys.stderr.write(f"{' '.join(line for line in lines if line)}\n")
+    sys.stderr.write(f"{visible(' '.join(text.split()))}\n")

@@ -71,14 +71,20 @@ def table(found: Mapping[str, Any]) -> str:
             f"{_number(found['tool_calls'])} an attempt, {found['invalid_calls']} failed",
         ),
         ("tokens", f"{found['tokens']} sampled"),
+        *(
+            (f"{kind} {word}"[:40], f"{_interval(told)} ({told['tasks']} tasks)")
+            for kind, words in found["by"].items()
+            for word, told in words.items()
+        ),
     ]
     if found.get("path"):
         rows.append(("written", found["path"]))
-    return "\n".join(f"{name:<12}{value}" for name, value in rows)
+    width = max(12, *(len(name) + 2 for name, _ in rows))
+    return "\n".join(f"{name:<{width}}{value}" for name, value in rows)
 
 
-def _interval(found: Mapping[str, float] | None) -> str:
-    if found is None:
+def _interval(found: Mapping[str, Any] | None) -> str:
+    if found is None or found["mean"] is None:
         return "nothing could be scored"
     return f"{found['mean']:.3f}   95% interval {found['low']:.3f} to {found['high']:.3f}"
 

@@ -14,8 +14,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
+from unicodedata import category
 
 from agentrl import disk
+
+_BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 @dataclass(slots=True)
@@ -30,6 +33,15 @@ class Output:
         """Write a line for a person, where a person reads."""
         if not self.as_json:
             sys.stdout.write(f"{text}\n")
+
+
+def visible(text: str) -> str:
+    """Somebody's text, in which what would command a terminal is written out."""
+    return "".join(_written(c) if c in _BIDI or category(c) in ("Cc", "Cs") else c for c in text)
+
+
+def _written(character: str) -> str:
+    return character if character in "\n\t" else ascii(character)[1:-1]
 
 
 @contextmanager

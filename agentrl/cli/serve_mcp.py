@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentrl.cli.entry import DONE
+from agentrl.cli.options import options_of
 from agentrl.cli.parser import Parser, split_settings
-from agentrl.errors import UsageError
+from agentrl.errors import UsageError, blame
 
 if TYPE_CHECKING:
     from agentrl.env import ToolEnv
@@ -33,7 +34,7 @@ def run(words: Sequence[str]) -> int:
     args = _parser().read(rest)
     from agentrl.optional import need
 
-    options = _options(flags)
+    options = options_of(flags, PREFIXES, "Write --tool.NAME or --env.NAME VALUE.")
     need("mcp", "mcp", "agentrl mcp")
     env, task = _found(args.target, options, args.split, args.index)
     from agentrl.mcp.serve import serve
@@ -45,38 +46,34 @@ def run(words: Sequence[str]) -> int:
 def _parser() -> Parser:
     parser = Parser("mcp", "serve the tools of an environment to other agents", EXAMPLES)
     parser.add_argument("target", help="an environment or a toolbox: by name, or file.py:Class")
-    parser.add_argument("--split", default="train", help="of an environment's task [train]")
-    parser.add_argument("--index", type=int, default=0, help="of the task in its split [0]")
+    parser.add_argument("--split", help="of an environment's task [train]")
+    parser.add_argument("--index", type=int, help="of the task in its split [0]")
     parser.add_argument("--tool.OPTION", dest="option", metavar="VALUE", help="of the toolbox")
     parser.add_argument("--env.OPTION", dest="option", metavar="VALUE", help="of the environment")
     return parser
 
 
-def _options(flags: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    from agentrl.settings import scalar
-
-    found: dict[str, Any] = {}
-    for flag, text in flags:
-        prefix = next((p for p in PREFIXES if flag.startswith(p)), "")
-        name = flag.removeprefix(prefix).replace("-", "_")
-        if not prefix or not name.isidentifier():
-            raise UsageError(f"{flag}: not an option here. Write --tool.NAME or --env.NAME VALUE.")
-        found[name] = scalar(text, f"{flag} {text}")
-    return found
-
-
-def _found(text: str, options: dict[str, Any], split: str, index: int) -> tuple[ToolEnv, Task]:
+def _found(
+    text: str, options: dict[str, Any], split: str | None, index: int | None
+) -> tuple[ToolEnv, Task]:
     """What is named, as an environment with a task to play."""
     from agentrl import registry
     from agentrl.task import Task
 
     if text not in registry.names() and _is_box(text):
+        for flag, value in (("--split", split), ("--index", index)):
+            if value is not None:
+                raise UsageError(
+                    f"{flag} {value}: {text} is a toolbox, without tasks. Leave it out."
+                )
         return _bench(registry.TOOLBOXES.make(text, options)), Task("Use the tools as you need.")
     env = registry.make(text, **options)
-    source = env.task_source(split)
-    if not 0 <= index < len(source):
-        raise UsageError(f"--index {index}: {text} has {len(source)} {split} tasks, from 0 on.")
-    return env, source[index]
+    split, index = split or "train", index or 0
+    with blame(UsageError, f"--split {split}: {text} has no such tasks"):
+        source = env.task_source(split)
+        if not 0 <= index < len(source):
+            raise UsageError(f"--index {index}: {text} has {len(source)} {split} tasks, from 0 on.")
+        return env, source[index]
 
 
 def _is_box(text: str) -> bool:

@@ -15,9 +15,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentrl.cli.entry import DONE, FAILED, WRONG
-from agentrl.cli.output import Output, output
+from agentrl.cli.options import options_of
+from agentrl.cli.output import Output, output, visible
 from agentrl.cli.parser import Parser, split_settings
-from agentrl.errors import EnvironmentFault, UsageError, suggestion
+from agentrl.errors import EnvironmentFault, UsageError, blame, suggestion
 
 if TYPE_CHECKING:
     from agentrl.message import ToolOutcome
@@ -37,7 +38,8 @@ _EXIT = {"ok": DONE, "bad_arguments": WRONG, "unknown_tool": WRONG}
 def run(words: Sequence[str]) -> int:
     """List the toolboxes, show one, or call one of its tools."""
     flags, rest = split_settings(words, {}, ())
-    args = _parser().read(rest)
+    # Options first: argparse takes no arguments behind one that stands between them.
+    args = _parser().read(sorted(rest, key=lambda word: not word.startswith("-")))
     if args.action not in ACTIONS:
         hint = suggestion(args.action, ACTIONS, f"Known: {', '.join(ACTIONS)}.")
         raise UsageError(f"agentrl tools {args.action}: no such action. {hint}")
@@ -46,7 +48,7 @@ def run(words: Sequence[str]) -> int:
             f"agentrl tools {args.action}: which? Name a tool; `agentrl tools list` lists all."
         )
     _refuse_unused(args)
-    options = _options(flags)
+    options = options_of(flags, (PREFIX,), f"A toolbox's are {PREFIX}NAME VALUE.")
     with output(args.json) as out:
         if args.action == "list":
             return _list(out)
@@ -59,7 +61,9 @@ def _parser() -> Parser:
     parser = Parser("tools", "list, show and call the tools for environments", EXAMPLES)
     parser.add_argument("action", nargs="?", default="list", help="list, show or call [list]")
     parser.add_argument(
-        "tool", nargs="?", help="a toolbox, or BOX.TOOL: calculator, search.query, file.py:Box.tool"
+        "tool",
+        nargs="?",
+        help="a toolbox, or BOX.TOOL: calculator, search.search, file.py:Box.tool",
     )
     parser.add_argument(
         "arguments", nargs="*", help="of a call: key=value, or key=@file for what is in a file"
@@ -77,18 +81,6 @@ def _refuse_unused(args: argparse.Namespace) -> None:
         )
 
 
-def _options(flags: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    from agentrl.settings import scalar
-
-    found: dict[str, Any] = {}
-    for flag, text in flags:
-        name = flag.removeprefix(PREFIX).replace("-", "_")
-        if not flag.startswith(PREFIX) or not name.isidentifier():
-            raise UsageError(f"{flag}: not an option here. A toolbox's are {PREFIX}NAME VALUE.")
-        found[name] = scalar(text, f"{flag} {text}")
-    return found
-
-
 def split(text: str) -> tuple[str, str]:
     """The toolbox and the tool of a text; no tool where only the box is named."""
     place, colon, last = text.rpartition(":")
@@ -96,6 +88,13 @@ def split(text: str) -> tuple[str, str]:
         return text, ""
     box, _, tool = last.partition(".")
     return f"{place}{colon}{box}", tool
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, tool = split(text)
+    if not name:
+        raise UsageError(f"{text}: no toolbox. Write BOX.TOOL; `agentrl tools list` lists all.")
+    return name, tool
 
 
 def _list(out: Output) -> int:
@@ -114,10 +113,10 @@ def _show(text: str, options: Mapping[str, Any], out: Output) -> int:
     from agentrl.toolbox import Toolbox
     from agentrl.tooling import tools_of
 
-    name, tool = split(text)
+    name, tool = _named(text)
     cls = TOOLBOXES.resolve(name)
     known_before = cls.tools is Toolbox.tools and not options
-    specs = tools_of(cls) if known_before else TOOLBOXES.make(name, options).tools()
+    specs = tools_of(cls) if known_before else _specs(name, TOOLBOXES.make(name, options))
     shown = [_pick(name, tool, specs)] if tool else list(specs.values())
     summary = (inspect.getdoc(cls) or "").partition("\n")[0]
     parameters = inspect.signature(cls).parameters
@@ -149,7 +148,7 @@ def _say(box: str, spec: ToolSpec, out: Output) -> None:
     alone = "" if spec.parallel else ", never beside another call"
     out.say(f"\n{box}.{spec.name}   at most {spec.timeout:g} s{alone}")
     for line in spec.description.splitlines():
-        out.say(f"  {line}".rstrip())
+        out.say(visible(f"  {line}".rstrip()))
     required = spec.parameters.get("required", ())
     for key, schema in spec.parameters.get("properties", {}).items():
         kind = schema.get("type") or " or ".join(
@@ -157,7 +156,8 @@ def _say(box: str, spec: ToolSpec, out: Output) -> None:
         )
         told = [str(kind or "any"), "required" if key in required else ""]
         about = schema.get("description", "")
-        out.say(f"  {key}: {', '.join(word for word in told if word)}. {about}".rstrip())
+        line = f"  {key}: {', '.join(word for word in told if word)}. {about}"
+        out.say(visible(" ".join(line.split("\n")).rstrip()))
 
 
 def _default(parameter: inspect.Parameter) -> Any:
@@ -176,9 +176,9 @@ def _call(text: str, words: Sequence[str], options: Mapping[str, Any], out: Outp
     from agentrl.cli.argument import arguments_of
     from agentrl.registry import TOOLBOXES
 
-    name, tool = split(text)
+    name, tool = _named(text)
     box = TOOLBOXES.make(name, options)
-    spec = _pick(name, tool, box.tools())
+    spec = _pick(name, tool, _specs(name, box))
     outcome = asyncio.run(_outcome(box, spec.name, arguments_of(words, spec.parameters)))
     out.document = {
         "status": outcome.status,
@@ -188,10 +188,15 @@ def _call(text: str, words: Sequence[str], options: Mapping[str, Any], out: Outp
         "metrics": dict(outcome.metrics),
     }
     if outcome.status == "ok":
-        out.say(outcome.content)
+        out.say(visible(outcome.content))
     else:
-        sys.stderr.write(f"{outcome.status}: {outcome.content}\n")
+        sys.stderr.write(f"{outcome.status}: {visible(' '.join(outcome.content.split()))}\n")
     return _EXIT.get(outcome.status, FAILED)
+
+
+def _specs(name: str, box: Toolbox) -> Mapping[str, ToolSpec]:
+    with blame(UsageError, f"tool {name}: it does not say which tools it has"):
+        return dict(box.tools())
 
 
 def _pick(name: str, tool: str, specs: Mapping[str, ToolSpec]) -> ToolSpec:

@@ -94,10 +94,10 @@ def _train(resolved: Resolved[TrainConfig], resume: str | None, words: Sequence[
 
 def _show_plan(resolved: Resolved[TrainConfig], out: Output) -> None:
     """The card of a run that is not started: what was given, and where."""
-    from agentrl import registry
+    from agentrl.mixture import mixture_of
 
     config, origin = resolved.config, resolved.origin
-    registry.make(config.env.name, **config.env.options)
+    mixture_of(config.env.name, config.env.options)
     out.document = {"config": config.model_dump(mode="json"), "origin": dict(origin)}
     out.say(
         f"{config.env.name} · {config.model.name} · n {config.select.n} -> m {config.select.m}"

@@ -24,7 +24,7 @@ Script = Mapping[tuple[Session, int], Words] | Callable[[Session, int], Words]
 class Encoder(Protocol):
     """The one thing that is asked of a tokenizer."""
 
-    def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
         """Token ids of a text."""
         ...
 

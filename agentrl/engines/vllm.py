@@ -40,6 +40,9 @@ MIN_STEP_TOKENS = 4096
 """Tokens of one step at least, so that many short prompts begin together."""
 MAX_ROWS = 1024
 """Requests in one step; more than that wait inside vLLM."""
+HIDDEN = "llvmlite.binding.ffi"
+"""vLLM looks at all that every module holds and stumbles over an object of this one, which is there
+where numba was imported before (bm25s, of the toolbox `search`, does)."""
 CURE = "pip uninstall --yes torchvision torchaudio torchcodec"
 
 
@@ -78,7 +81,7 @@ class VllmEngine:
         self.max_context = model.context
         self.max_live = max_live
         self._vocabulary = model.vocabulary
-        with _undisturbed(), _told(folder):
+        with _undisturbed(), _told(folder), _out_of_sight(HIDDEN):
             vllm = _import()
             cpu = vllm.platforms.current_platform.is_cpu()
             memory = _on_cpu(model, cache_gib) if cpu else {"gpu_memory_utilization": memory_share}
@@ -203,6 +206,17 @@ def _refusal(folder: Path, error: Exception) -> UsageError:
             "or lower --rollout.max_context."
         )
     return UsageError(f"--engine vllm: it can't start with {folder}. {error}")
+
+
+@contextmanager
+def _out_of_sight(name: str) -> Iterator[None]:
+    """Take a module that is loaded out of the list of modules meanwhile."""
+    module = sys.modules.pop(name, None)
+    try:
+        yield
+    finally:
+        if module is not None:
+            sys.modules[name] = module
 
 
 @contextmanager

@@ -15,7 +15,9 @@ from agentrl.formats.call import cut_or
 from agentrl.formats.strict import decode
 from agentrl.message import FinishReason
 
+_SPACE = re.compile(r"\s*+")
 _CLOSE = re.compile(r"\s*+(?:```)?\s*+")
+"""After a body that opened a fence; any other fence there quotes the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,8 @@ def body(
     found = decode(text, start)
     stop = found.end
     if not found.why:
-        fence = _CLOSE.match(text, found.end)
-        stop = fence.end() if fence else found.end
+        space = (_CLOSE if found.fenced else _SPACE).match(text, found.end)
+        stop = space.end() if space else found.end
         if stop == len(text) or (follows or marks).match(text, stop):
             return Body(found.value, text[start : found.end], stop)
     mark = marks.search(text, stop)

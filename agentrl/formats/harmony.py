@@ -22,6 +22,7 @@ _MESSAGE = re.compile(r"<\|(?:message|start|end|call|return)\|>")
 _END = re.compile(r"<\|(?:end|call|return|start)\|>")
 _ENDS = re.compile(r"\s*+(?:```)?\s*+(?:<\|(?:end|call|return|start)\|>|\Z)")
 _CHANNEL = re.compile(r"<\|channel\|>\s*+([a-z]++)")
+_CONSTRAIN = re.compile(r"<\|constrain\|>\s*+([^\s<]*+)")
 _TO = re.compile(r"\bto=([^\s<]++)")
 
 
@@ -87,8 +88,7 @@ class _Parts:
         why = found.why
         if not why and not _ENDS.match(self.text, found.end):
             why = "something follows the JSON object"
-        if not why and channel != "commentary":
-            why = "a call goes to the commentary channel"
+        why = why or _objection(header, channel)
         if why:
             why = cut_or(why, bool(found.why) and stop == len(self.text), self.finish_reason)
             self.calls.append(malformed(name, why, source, EXAMPLE))
@@ -101,6 +101,18 @@ class _Parts:
         if end is None:
             return len(self.text), len(self.text)
         return end.start(), end.start() if end[0] == _START else end.end()
+
+
+def _objection(header: str, channel: str) -> str:
+    """What keeps a header from being a call's; empty where nothing does."""
+    if channel != "commentary":
+        return "a call goes to the commentary channel"
+    kinds = {"recipients": _TO, "channels": _CHANNEL, "constraints": _CONSTRAIN}
+    for kind, pattern in kinds.items():
+        if len(set(pattern.findall(header))) > 1:
+            return f"the header names two {kind}"
+    odd = set(_CONSTRAIN.findall(header)) - {"json"}
+    return f"arguments are json, not {odd.pop()[:40]}" if odd else ""
 
 
 def _name(recipient: str) -> str:

@@ -24,6 +24,8 @@ ARGS_EXAMPLE = f'{OPEN}NAME{ARGS}{{"KEY": "VALUE"}}'
 _MARKS = marks(OPEN, "[THINK]", "[/THINK]")
 _LIST = Shape(extra=("id",), example=LIST_EXAMPLE)
 _HEAD = re.compile(r"([^\[\]{}\n]*+)(?:\[CALL_ID\]([^\[\]{}\n]*+))?\[ARGS\]")
+_ID = re.compile(r"[A-Za-z0-9]{9}")
+_BAD_ID = "the id of a call has nine letters or digits, or is left out"
 _TURN = re.compile(r"\[/TOOL_RESULTS\]|\[/INST\]")
 
 
@@ -52,14 +54,16 @@ def list_ids(text: str) -> list[str]:
     turn = _last_turn(text)
     start = turn.find(OPEN)
     value = decode(turn, start + len(OPEN)).value if start >= 0 else None
-    return [_id(entry) for entry in value] if isinstance(value, list) else []
+    if not isinstance(value, list):
+        return []
+    return [_id(entry.get("id")) if isinstance(entry, dict) else "" for entry in value]
 
 
 def args_ids(text: str) -> list[str]:
     """Ids of the calls of the last turn of a conversation's text."""
     turn = _last_turn(text)
     heads = (_HEAD.match(turn, mark.end()) for mark in re.finditer(re.escape(OPEN), turn))
-    return [(head[2] or "").strip() if head else "" for head in heads]
+    return [_id(head[2].strip()) if head and head[2] else "" for head in heads]
 
 
 def _listed(found: Body) -> list[ToolCall]:
@@ -67,7 +71,14 @@ def _listed(found: Body) -> list[ToolCall]:
         return [malformed("", found.why, found.source, LIST_EXAMPLE)]
     if not isinstance(found.value, list) or not found.value:
         return [malformed("", "expected a JSON list of calls", found.source, LIST_EXAMPLE)]
-    return [call_of(value, found.source, _LIST) for value in found.value]
+    return [_entry(value, found.source) for value in found.value]
+
+
+def _entry(value: Any, source: str) -> ToolCall:
+    call = call_of(value, source, _LIST)
+    if call.problem is None and "id" in value and not _id(value["id"]):
+        return malformed(call.name, _BAD_ID, source, LIST_EXAMPLE)
+    return call
 
 
 def _named(text: str, start: int, finish_reason: FinishReason) -> tuple[ToolCall, int]:
@@ -81,7 +92,10 @@ def _named(text: str, start: int, finish_reason: FinishReason) -> tuple[ToolCall
     name = head[1].strip()
     if found.why:
         return malformed(name, found.why, text[start : found.after], ARGS_EXAMPLE), found.after
-    return call_with(name, found.value, text[start : found.after], ARGS_EXAMPLE), found.after
+    source = text[start : found.after]
+    if head[2] is not None and not _id(head[2].strip()):
+        return malformed(name, _BAD_ID, source, ARGS_EXAMPLE), found.after
+    return call_with(name, found.value, source, ARGS_EXAMPLE), found.after
 
 
 def _last_turn(text: str) -> str:
@@ -91,6 +105,6 @@ def _last_turn(text: str) -> str:
     return text[start:]
 
 
-def _id(entry: Any) -> str:
-    found = entry.get("id") if isinstance(entry, dict) else None
-    return found if isinstance(found, str) else ""
+def _id(given: Any) -> str:
+    """The id, where results can name it: templates raise for any other."""
+    return given if isinstance(given, str) and _ID.fullmatch(given) else ""

@@ -3,7 +3,8 @@
 In    the text of one assistant turn, and the schemas of the tools
 Out   AssistantTurn; values have the types that the schemas name (schema.py)
 Not   XML: nothing is escaped, so a value ends where its closing tag is followed by the next
-      parameter or the end of the call; what can be read in two ways is refused
+      parameter or the end of the call; a call with closing tags behind it is refused. A value
+      that spells a closing tag and a whole further parameter is, to anybody, two parameters
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ _VALUE_END = re.compile(
 )
 _PARAMETER_END = re.compile(r"</parameter>\s*+")
 _END = re.compile(r"</function>\s*+</tool_call>")
+_NEXT = re.compile(r"</(?:parameter|function|tool_call)>|<tool_call>|</?think>")
+_STRAY = "a closing tag stands behind the call, which may have ended too early"
 
 
 def parse(text: str, finish_reason: FinishReason = "stop", tools: Tools = ()) -> AssistantTurn:
@@ -74,6 +77,9 @@ class _Reader:
         end = _END.match(text, at)
         if not end:
             return self._refuse(name, "</function> and </tool_call> do not follow", start, at)
+        behind = _NEXT.search(text, end.end())
+        if behind and behind[0] in ("</parameter>", "</function>", "</tool_call>"):
+            return self._refuse(name, _STRAY, start, behind.start())
         return [ToolCall(name, self._typed(name, given))], end.end()
 
     def _value_end(self, start: int) -> int:

@@ -34,6 +34,8 @@ class Decoded:
     """Where the text goes on; where there is no value, where it should have begun."""
     why: str = ""
     """Why there is no value; empty where there is one."""
+    fenced: bool = False
+    """A code fence was opened before it."""
 
 
 def decode(text: str, start: int) -> Decoded:
@@ -49,7 +51,7 @@ def decode(text: str, start: int) -> Decoded:
         return Decoded(None, begin, f"not valid JSON ({error.msg})")
     except ValueError as error:
         return Decoded(None, begin, f"not valid JSON ({str(error)[:60]})")
-    return Decoded(value, end)
+    return Decoded(value, end, fenced="`" in text[start:begin])
 
 
 def decode_all(text: str) -> Decoded:

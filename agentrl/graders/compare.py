@@ -1,7 +1,7 @@
 """Form against form: the same answer, another one, or not decided.
 
 In    the forms of a gold answer and of an answer; the policy; what algebra has said so far
-Out   True, False or None; and the pairs of small parts that only algebra could decide
+Out   Found: True, False or None; the pairs of small parts that only algebra could decide
 Not   symmetric: the gold says how many digits are enough and which unit is meant
 
 A pair of parts that is undecided leaves the whole undecided only if nothing else is wrong:
@@ -11,6 +11,7 @@ A pair of parts that is undecided leaves the whole undecided only if nothing els
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 
 from agentrl.exact import Value
@@ -32,9 +33,20 @@ _ALGEBRA = (Kind.EXPRESSION, Kind.OPAQUE)
 _SINGLE = (Kind.NUMBER, Kind.WORDS, *_ALGEBRA)
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a comparison came to."""
+
+    outcome: Outcome
+    pairs: tuple[Pair, ...]
+    """Parts of gold and answer that nobody has decided."""
+    why: str = ""
+    """Why an answer is wrong that was not compared to its end."""
+
+
 def compare(
     gold: Form, answer: Form, policy: Policy, known: Mapping[Pair, Outcome] | None = None
-) -> tuple[Outcome, list[Pair]]:
+) -> Found:
     """Whether the answer is the gold, and the pairs of parts that nobody has decided.
 
     Args:
@@ -45,7 +57,7 @@ def compare(
     """
     comparison = _Comparison(policy, known or {})
     outcome = comparison.same(gold, answer)
-    return outcome, list(dict.fromkeys(comparison.open_pairs))
+    return Found(outcome, tuple(dict.fromkeys(comparison.open_pairs)), comparison.why)
 
 
 class _Comparison:
@@ -55,6 +67,7 @@ class _Comparison:
         self.policy = policy
         self.known = known
         self.open_pairs: list[Pair] = []
+        self.why = ""
 
     def same(self, gold: Form, answer: Form) -> Outcome:
         """Whether the answer is the gold."""
@@ -133,8 +146,13 @@ class _Comparison:
         """101 for 101 in base 2, but never its value; yes for yes; and no word is a number."""
         words, other = (gold, answer) if gold.kind is Kind.WORDS else (answer, gold)
         if words.unit.measures.startswith("base"):
-            return words.text == other.text and self.policy.units == "optional"
-        return _words_of(words.text).casefold() == _words_of(other.text).casefold()
+            # Of a gold without a base nobody knows that it is in one: 101 is not 101 in base 2.
+            same = words is gold and words.text == other.text
+            return same and self.policy.units == "optional"
+        one, two = _words_of(gold.text), _words_of(answer.text)
+        # A gold that is one letter may be a variable: r is not R.
+        variable = len(one) == 1 and words is answer
+        return one == two if variable else one.casefold() == two.casefold()
 
     def numbers(self, gold: Form, answer: Form) -> Outcome:
         one, other = gold.value, answer.value
@@ -187,7 +205,10 @@ class _Comparison:
         return self.each(gold.parts, answer.parts)
 
     def lists(self, gold: Form, answer: Form) -> Outcome:
-        if "..." in gold.text + answer.text:
+        if "..." in answer.text and "..." not in gold.text:
+            self.why = "dots stand in the answer for parts that the gold has"
+            return False
+        if "..." in gold.text:
             ends = [(form.parts[0], form.parts[-1]) for form in (gold, answer)]
             return None if self.each(*ends) is not False else False
         if len(gold.parts) != len(answer.parts):
@@ -263,8 +284,11 @@ class _Comparison:
         for gold in golds:
             found = next((a for a in left if _surely(gold, a)), None)
             left.remove(found) if found is not None else open_golds.append(gold)
-        if len(left) > MAX_MATCHED and any(f.kind is not Kind.NUMBER for f in open_golds + left):
+        if len(left) > MAX_MATCHED and many_unordered(open_golds):
             return None
+        if len(left) > MAX_MATCHED and any(f.kind is not Kind.NUMBER for f in left):
+            self.why = f"over {MAX_MATCHED} parts of the answer are no plain numbers"
+            return False
         return self.remaining(open_golds, left)
 
     def remaining(self, golds: Sequence[Form], answers: Sequence[Form]) -> Outcome:
@@ -292,6 +316,11 @@ _ALIKE = {
     Kind.MATRIX: _Comparison.matrices,
     Kind.OPAQUE: _Comparison.ask,
 }
+
+
+def many_unordered(parts: Sequence[Form]) -> bool:
+    """Whether parts without order are more than can be matched, whatever the answer is."""
+    return sum(part.kind is not Kind.NUMBER for part in parts) > MAX_MATCHED
 
 
 def _all(outcomes: Iterable[Outcome]) -> Outcome:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from agentrl.exact import ExactError, Value, calculate
+from agentrl.exact import Value, calculate
 from agentrl.graders.latex import MAX_DEPTH
 
 _PLACE = 0xE000
@@ -68,17 +68,6 @@ def read_expression(text: str) -> Expression | None:
     except _Unread:
         return None
     return Expression(written, tuple(reader.names))
-
-
-def number_in(text: str) -> Value | None:
-    """The value of an expression without variables."""
-    expression = read_expression(text)
-    if expression is None or expression.names:
-        return None
-    try:
-        return expression.at({})
-    except ExactError:
-        return None
 
 
 class _Reader:

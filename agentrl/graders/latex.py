@@ -153,7 +153,8 @@ _PUNCTUATION = {
     "]": "",
 }
 _TOKEN = re.compile(r"\\([A-Za-z]+)\*?|\\(.)|(\{)|(\})|[^\\{}]+|\\", re.DOTALL)
-_RADICAL = re.compile(r"√[ ]*(?:([0-9.]+|[a-z])|(?=\())")
+_RADICAL = re.compile(r"√[ ]*(?:([0-9.]+|[a-z])|(?=[({]))")
+_VULGAR = re.compile(r"[0-9]?[ ]*[¼-¾⅐-⅞↉]")
 _RAISED = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+")
 _DEGREES = re.compile(r"\^[ ]*(?:\{[ ]*°[ ]*\}|°)")
 _PHRASE = re.compile(
@@ -195,17 +196,17 @@ def nested(text: str) -> int:
 
 def _unicode(text: str) -> str:
     text = _REALS.sub("(-∞,∞)", text).translate(_CHARACTERS)
-    text = "".join(_vulgar(character) for character in text)
+    text = _VULGAR.sub(_fraction, text)
     text = _RAISED.sub(lambda found: "^{" + unicodedata.normalize("NFKC", found[0]) + "}", text)
     text = unicodedata.normalize("NFKC", text).translate(_CHARACTERS)
     return _RADICAL.sub(lambda found: f"\\sqrt{{{found[1]}}}" if found[1] else "\\sqrt", text)
 
 
-def _vulgar(character: str) -> str:
-    """½ is 1/2, and 1½ is 1 1/2."""
-    if character.isascii() or not unicodedata.decomposition(character).startswith("<fraction>"):
-        return character
-    return " " + unicodedata.normalize("NFKC", character).replace("\N{FRACTION SLASH}", "/")
+def _fraction(found: re.Match[str]) -> str:
+    """½ is 1/2 as a whole, behind a root or a power too; and 1½ is 1 1/2."""
+    before, sign = found[0][:-1], found[0][-1]
+    spelled = unicodedata.normalize("NFKC", sign).replace("\N{FRACTION SLASH}", "/")
+    return f"{before} {spelled}" if before.strip() else f"{before}{{{spelled}}}"
 
 
 def _commands(text: str) -> tuple[str, bool, str]:

@@ -35,6 +35,11 @@ _BEHIND = re.compile(
 )
 _ANGLE_OF = re.compile(r"sin|cos|tan")
 _WORDS = re.compile(r"\(?[A-Za-z][A-Za-z' -]*\)?")
+_SHORT = re.compile(
+    "yes|no|odd|red|one|two|six|ten|sat|sun|mon|tue|wed|thu|fri|"
+    "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+)
+"""Words that could be products of variables, and are not."""
 _NAN = frozenset(("nan", "undefined", "indeterminate"))
 
 
@@ -60,7 +65,8 @@ def _words(text: str, worded: bool) -> Form | None:
     if not _WORDS.fullmatch(text):
         return None
     words = text.strip("()").split()
-    certain = worded or (len(words) == 1 and len(words[0]) > 3) or _is_sentence(words)
+    alone = len(words) == 1 and (len(words[0]) > 3 or bool(_SHORT.fullmatch(words[0].lower())))
+    certain = worded or alone or _is_sentence(words)
     return Form(Kind.WORDS, text.strip("()").strip()) if certain else None
 
 

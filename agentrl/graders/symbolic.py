@@ -1,7 +1,8 @@
 """Tier 2: computer algebra on a pair of texts, in the sandbox.
 
 In    pairs of small texts that exact comparison could not decide; a runner
-Out   True, False or None for each, and the reason in words
+Out   True, False or None for each, and the reason in words; None is for what the gold or the
+      machinery did, and False for what the answer did
 Not   in this process: math-verify and sympy hang on many texts, and a process can be
       killed. Nor believed in all it says: what it is known to get wrong is not asked, and
       a yes that could be one of its mistakes is none
@@ -14,8 +15,10 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
@@ -33,6 +36,8 @@ SLOTS = 8
 
 Pair = tuple[str, str]
 Outcome = bool | None
+Judged = tuple[Outcome, str]
+"""What is said of a pair, and why."""
 Reply = tuple[bool, bool, bool]
 """Whether the gold could be read, whether the answer could, and whether they are the same."""
 
@@ -98,6 +103,20 @@ _TINY = re.compile(r"\^ *\{? *-|0\.0000|[0-9]{7}|!")
 _NAN = re.compile(r"nan|undefined|zoo", re.IGNORECASE)
 
 
+_PLAIN = "7"
+"""What a gold is held against to see whether it alone is quick: not what it is itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """What came back from a child: replies, or why there are none."""
+
+    said: tuple[Reply, ...] = ()
+    problem: str = ""
+    broken: bool = False
+    """Whether the machinery failed, whatever the texts were."""
+
+
 def is_small(text: str) -> bool:
     """Whether algebra may be asked about a text at all."""
     if len(text) > MAX_TEXT or nested(text) > MAX_DEPTH or _LONG_NUMBER.search(text):
@@ -113,27 +132,35 @@ def is_small(text: str) -> bool:
 
 
 def ask(
-    pairs: Sequence[Pair], timeout: float, runner: Runner | None = None
-) -> tuple[list[Outcome], str]:
-    """What algebra says of each pair, and why where it says nothing.
+    pairs: Sequence[Pair], timeout: float, exact: bool, runner: Runner | None = None
+) -> list[Judged]:
+    """What algebra says of each pair, and why.
 
     Args:
-        pairs: Gold and answer, in the one spelling.
-        timeout: Seconds, for all of them together.
+        pairs: Gold and answer, in the one spelling, both small.
+        timeout: Seconds, for all of them together; as many again to look at the gold alone.
+        exact: Whether exact comparison can read the gold: what algebra can't do with it is then
+            due to the answer, which had algebra asked.
         runner: Where to run it; the sandbox that this process keeps for it, if not given.
     """
-    said, problem = _run(pairs, timeout, runner)
-    if said is None:
-        return [None] * len(pairs), f"undecided: {problem}"
-    judged = [_judged(pair, reply) for pair, reply in zip(pairs, said, strict=True)]
-    reasons = [reason for outcome, reason in judged if outcome is not True]
-    return [outcome for outcome, _ in judged], reasons[0] if reasons else "math-verify says so"
+    heard = _run(pairs, timeout, runner)
+    if not heard.problem:
+        return [_judged(pair, said, exact) for pair, said in zip(pairs, heard.said, strict=True)]
+    if heard.broken or not (exact or _quick([gold for gold, _ in pairs], timeout, runner)):
+        return [(None, heard.problem)] * len(pairs)
+    return [(False, f"{heard.problem}, for which the gold alone is no reason")] * len(pairs)
 
 
-def _judged(pair: Pair, reply: Reply) -> tuple[Outcome, str]:
+def _quick(golds: Sequence[str], timeout: float, runner: Runner | None) -> bool:
+    """Whether golds alone are read, and told from a number, in the time that there is."""
+    heard = _run([(gold, _PLAIN) for gold in dict.fromkeys(golds)], timeout, runner)
+    return not heard.problem and all(reply[0] for reply in heard.said)
+
+
+def _judged(pair: Pair, reply: Reply, exact: bool) -> Judged:
     gold, answer, same = reply
     if not gold:
-        return None, f"undecided: math-verify can't read {pair[0][:80]!r}"
+        return False if exact else None, f"math-verify can't read {pair[0][:80]!r}"
     if not answer:
         # A policy that isn't sure must not be able to write its way out of the group.
         return False, f"{pair[1][:80]!r} is no mathematics that anybody here can read"
@@ -153,35 +180,43 @@ def doubtful(gold: str, answer: str) -> str:
         "small values are rounded to zero": bool(_TINY.search(gold) and _TINY.search(answer)),
     }
     doubt = next((reason for reason, applies in checks.items() if applies), "")
-    return f"undecided: algebra says yes, but {doubt} there" if doubt else ""
+    return f"algebra says yes, but {doubt} there" if doubt else ""
 
 
 def readable(text: str, timeout: float, runner: Runner | None = None) -> str:
-    """Why algebra can't read a text; "" if it can."""
+    """Why algebra can't do with a gold, whatever the answer; "" if it can."""
     if not is_small(text):
         return "it is too large for algebra"
-    said, problem = _run([(text, text)], timeout, runner)
-    if said is None:
-        return problem
-    return "" if said[0][0] else "math-verify finds no mathematics in it"
+    heard = _run([(text, _PLAIN)], timeout, runner)
+    if heard.problem:
+        return heard.problem
+    return "" if heard.said[0][0] else "math-verify finds no mathematics in it"
 
 
-def _run(
-    pairs: Sequence[Pair], timeout: float, runner: Runner | None
-) -> tuple[list[Reply] | None, str]:
+def _run(pairs: Sequence[Pair], timeout: float, runner: Runner | None) -> _Heard:
     texts = json.dumps([[text.translate(_LATEX) for text in pair] for pair in pairs])
     limits = Limits(cpu=timeout, wall=timeout, memory=1024 * MiB)
     code = f"PAIRS = {json.dumps(texts)}\n{_PROGRAM}"
     try:
         result = (runner or shared_sandbox()).run(code, limits=limits)
     except SandboxUnavailable as error:
-        return None, f"no sandbox: {error}"
+        return _Heard(problem=f"no sandbox: {error}", broken=True)
     if result.status != "ok":
-        return None, f"algebra ended with {result.status}"
+        return _Heard(
+            problem=f"algebra ended with {result.status}", broken=_broken(result, timeout)
+        )
     said = _said(result.stdout)
     if said is None or len(said) != len(pairs):
-        return None, "algebra's reply can't be read"
-    return said, ""
+        return _Heard(problem="algebra's reply can't be read")
+    return _Heard(tuple(said))
+
+
+def _broken(result: Result, timeout: float) -> bool:
+    """Whether it ended so for no text's doing; a kill that no limit brought about is one."""
+    outside = result.status == "killed" and result.signal == signal.SIGKILL
+    # On a busy machine too, what had half of its time and had not ended is slow by itself.
+    starved = result.host_overload and result.cpu < timeout / 2
+    return outside or starved or result.status == "sandbox_failure"
 
 
 def _said(stdout: str) -> list[Reply] | None:

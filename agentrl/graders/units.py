@@ -88,7 +88,13 @@ _TELLING = re.compile(
     "or|and|not|nor|but|more|less|least|most|than|about|approximately|around|over|under|above|"
     "below|between|from|plus|minus|times|half|mod|if|when|where|for|with|without|except|either|"
     "neither|both|all|any|none|are|was|undefined|nan|inf|infinity|infinite|otherwise|solutions?|maybe|perhaps|possibly|"
-    "unknown|unsure|wrong|incorrect|false|guess|unless"
+    "unknown|unsure|wrong|incorrect|false|guess|unless|versus|vs|however|else|also|alternatively|"
+    "instead|rather|though|although|factorials?|negative|inverse|reciprocal|opposite|imaginary|"
+    "halved|doubled|tripled|repeating|recurring|choose|modulo|zero|one|two|three|four|"
+    "five|six|seven|eight|nine|ten|eleven|twelve|[a-z]+teen|(?:twen|thir|for|fif|six|seven|eigh|"
+    "nine)ty|(?:third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|[a-z]+teenth|"
+    "[a-z]+tieth|(?:hundred|thousand|million|billion|trillion)th)s?|"
+    "(?:ten|hundred|thousand|million|billion|trillion|dozen)s"
 )
 _POWERS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3, "squared": 2, "cubed": 3}
 _RAISED = re.compile(r"\s*\^\s*\{?\s*(-?[1-4])\s*\}?$")
@@ -135,8 +141,12 @@ def _simple(text: str, worded: bool) -> Unit | None:
         return _raised(unit, power) if sure else None
     least = _LEAST_LETTERS[worded]
     nouns = all(_NOUN.fullmatch(word) and len(word) >= least for word in words)
-    telling = any(_TELLING.fullmatch(word.lower()) or word.lower() in SCALES for word in words)
+    telling = any(_tells(piece.lower()) for word in words for piece in word.split("-"))
     return NONE if nouns and not telling and power == 1 else None
+
+
+def _tells(word: str) -> bool:
+    return word in SCALES or _TELLING.fullmatch(word) is not None
 
 
 def _known(word: str) -> Unit | None:

@@ -46,7 +46,8 @@ def rounds_to(gold: Value, text: str, value: Value, digits: int) -> bool:
     if len((written[1] + written[2]).lstrip("0")) < digits:
         return False
     exact, near = _decimal(gold), _decimal(value)
-    return abs(exact - near) <= Decimal(1).scaleb(exact.adjusted() - digits + 1)
+    apart, last = abs(exact - near), Decimal(1).scaleb(exact.adjusted() - digits + 1)
+    return apart <= last / 2 or (apart < last and abs(near) < abs(exact))
 
 
 def terminates(value: Value) -> bool:

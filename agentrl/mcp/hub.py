@@ -51,14 +51,21 @@ class Hub:
 
     async def open(self, server: Server, seconds: float) -> Session:
         """A new session; EnvironmentFault where the server cannot be used."""
-        session = await Session(server).ready(seconds)
+        session = Session(server)
         self._open.add(session)
-        return session
+        try:
+            return await session.ready(seconds)
+        except BaseException:
+            # One that does not end in time is kept, so that `stop` sees to it.
+            if session.ended:
+                self._open.discard(session)
+            raise
 
     async def close(self, session: Session) -> None:
         """End a session."""
-        self._open.discard(session)
         await session.close()
+        if session.ended:
+            self._open.discard(session)
 
     async def listing(self, server: Server, seconds: float) -> list[Tool]:
         """The tools of a server. It is asked once; where that fails, the next one asks again."""
@@ -66,7 +73,7 @@ class Hub:
             self._listings[server] = asyncio.create_task(self._list(server, seconds))
         task = self._listings[server]
         await asyncio.wait({task})
-        if task.exception() is not None and self._listings.get(server) is task:
+        if (task.cancelled() or task.exception()) and self._listings.get(server) is task:
             del self._listings[server]
         return task.result()
 
@@ -111,7 +118,10 @@ class Hub:
             await self.close(session)
 
     async def _close_all(self) -> None:
-        await asyncio.gather(*map(self.close, tuple(self._open)))
+        for task in (*self._listings.values(), *self._shared.values()):
+            task.cancel()
+        while not all(session.ended for session in self._open):
+            await asyncio.gather(*map(self.close, tuple(self._open)))
 
 
 @cache

@@ -62,7 +62,9 @@ async def child(
 ) -> AsyncIterator[
     tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
 ]:
-    """Start a server; when the block ends, it and whatever it started have ended too.
+    """Start a server; when the block ends, it and what it started have ended too.
+
+    What left its session, as a daemon does, is not found and may live on.
 
     Raises:
         OSError: The program cannot be started.

@@ -2,25 +2,31 @@
 
 In    a tool's schema, kept as its server wrote it
 Out   arguments that fit it and can be sent, or BadArguments in words
-Not   schemas that refer to other documents: nothing is fetched
+Not   schemas that refer to other documents: nothing is fetched; nor names and texts against
+      patterns that take a policy's words longer than linear time: those are left to the server
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
+from itertools import islice
 from typing import Any
 
-from jsonschema import Draft202012Validator, SchemaError
+from jsonschema import Draft202012Validator, SchemaError, ValidationError
 from jsonschema.protocols import Validator
-from jsonschema.validators import validator_for
+from jsonschema.validators import extend, validator_for
+from pydantic_core import SchemaError as PatternError
+from pydantic_core import SchemaValidator, core_schema
 from referencing import Registry
 
 from agentrl.errors import BadArguments, UsageError
 
 _OPEN = ("additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames")
 _COMBINED = ("allOf", "anyOf", "oneOf", "if", "$ref", "$dynamicRef", "dependentSchemas")
+MAX_ERRORS = 20
+"""That are looked for."""
 
 
 def checker(where: str, name: str, schema: Mapping[str, Any]) -> Callable[..., dict[str, Any]]:
@@ -40,7 +46,7 @@ def checker(where: str, name: str, schema: Mapping[str, Any]) -> Callable[..., d
     if outside := next((r for r in _references(schema) if not r.startswith("#")), None):
         raise UsageError(f"{where}: its schema refers to {outside[:200]}, which is not fetched.")
     silent = not any(key in schema for key in (*_OPEN, *_COMBINED))
-    validator: Validator = cls(schema, registry=Registry())
+    validator: Validator = _linear(cls)(schema, registry=Registry())
     return partial(_check, name, validator, silent)
 
 
@@ -54,7 +60,8 @@ def _check(
     if silent and not said:
         said = [f"{key[:80]}: there is no such parameter" for key in given if key not in listed]
     if not said:
-        errors = sorted(validator.iter_errors(given), key=lambda error: list(map(str, error.path)))
+        some = islice(validator.iter_errors(given), MAX_ERRORS)
+        errors = sorted(some, key=lambda error: list(map(str, error.path)))
         said = [_told(list(error.path), error.message) for error in errors[:3]]
     if not said:
         return given
@@ -88,3 +95,52 @@ def _references(schema: Any) -> Iterator[str]:
     elif isinstance(schema, list):
         for item in schema:
             yield from _references(item)
+
+
+@cache
+def _linear(cls: type[Validator]) -> Callable[..., Validator]:
+    """A validator whose time grows with what it is given, and no faster."""
+    others = cls.VALIDATORS["additionalProperties"]
+
+    def additional(validator: Any, rule: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
+        if "patternProperties" not in schema:
+            yield from others(validator, rule, value, schema) or ()
+
+    rules = {"pattern": _pattern, "uniqueItems": _unique, "additionalProperties": additional}
+    # They match names that the policy chose with patterns of any kind.
+    unknown = dict.fromkeys(("patternProperties", "unevaluatedProperties"), _left_to_the_server)
+    extended: Callable[..., Validator] = extend(cls, rules | unknown)
+    return extended
+
+
+def _left_to_the_server(*_: Any) -> Iterator[ValidationError]:
+    yield from ()
+
+
+def _pattern(_v: Any, pattern: str, value: Any, _s: Any) -> Iterator[ValidationError]:
+    matcher = _matcher(pattern)
+    if isinstance(value, str) and matcher and not matcher.isinstance_python(value):
+        yield ValidationError(f"{value!r} does not match {pattern!r}")
+
+
+@cache
+def _matcher(pattern: str) -> SchemaValidator | None:
+    """What matches a pattern in linear time; None for one that looks around or back."""
+    try:
+        return SchemaValidator(core_schema.str_schema(pattern=pattern, strict=True))
+    except PatternError:
+        return None
+
+
+def _unique(_v: Any, wanted: bool, value: Any, _s: Any) -> Iterator[ValidationError]:
+    if wanted and isinstance(value, list) and len(set(map(_frozen, value))) < len(value):
+        yield ValidationError(f"{value!r} has non-unique elements")
+
+
+def _frozen(value: Any) -> Any:
+    """Equal where JSON values are: 1 is 1.0, and true is not 1."""
+    if isinstance(value, Mapping):
+        return frozenset((key, _frozen(inner)) for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(map(_frozen, value))
+    return (type(value), value) if isinstance(value, bool) else value

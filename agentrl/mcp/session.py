@@ -61,15 +61,20 @@ class Session:
 
     async def tools(self) -> list[Tool]:
         """All that the server offers; EnvironmentFault where it does not say."""
-        client = await self._client
+        client, where = await self._client, f"MCP server {named(self.server)}"
         found: list[Tool] = []
         cursor: str | None = None
         for _ in range(MAX_PAGES):
             try:
                 page = await client.list_tools(cursor=cursor)
             except MCPError as error:
-                where = f"MCP server {named(self.server)}"
-                raise EnvironmentFault(f"{where}: it lists no tools: {error.message}.") from error
+                said = error.message[:400]
+                raise EnvironmentFault(f"{where}: it lists no tools: {said}.") from error
+            except ValueError as error:
+                said = " ".join(str(error).split())[:400]
+                raise EnvironmentFault(
+                    f"{where}: its list of tools is not valid: {said}"
+                ) from error
             found += page.tools
             cursor = page.next_cursor
             if cursor is None:
@@ -89,7 +94,8 @@ class Session:
         try:
             return await client.call_tool(name, arguments)
         except MCPError as error:
-            if error.code == CONNECTION_CLOSED:
+            # A server may use the code itself, which is that of any error of its own.
+            if error.code == CONNECTION_CLOSED and not await _lives(client):
                 raise SessionEnded from error
             raise ToolError(f"{name}: {error.message[:400]}") from None
         except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
@@ -106,6 +112,11 @@ class Session:
             self._task.exception()  # has been seen: asyncio reports the others when it forgets them
 
     @property
+    def ended(self) -> bool:
+        """Whether it and its server are gone."""
+        return self._task.done()
+
+    @property
     def offence(self) -> str:
         """What it did for which its session was ended, if it did."""
         return self._words.why
@@ -117,7 +128,7 @@ class Session:
             error = self._task.exception()
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        said = [str(error or ""), self._words.told()]
+        said = [" ".join(str(error or "").split())[:400], self._words.told()]
         return ". ".join(part.rstrip(".") for part in said if part) or "it ended"
 
     async def _live(self) -> None:
@@ -127,6 +138,19 @@ class Session:
             async with Client(transport, cache=None) as client:
                 self._client.set_result(client)
                 await self._closing.wait()
+
+
+async def _lives(client: Client) -> bool:
+    """Whether a server still answers, whatever it says."""
+    try:
+        await client.list_tools()  # the one question that every version of the protocol has
+    except MCPError as error:
+        return error.code != CONNECTION_CLOSED
+    except ValueError:
+        return True
+    except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+        return False
+    return True
 
 
 def named(server: Server) -> str:

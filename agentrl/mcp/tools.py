@@ -17,7 +17,7 @@ from typing import Any
 
 from mcp_types import Tool
 
-from agentrl.errors import EnvironmentFault, ToolError, UsageError, suggestion
+from agentrl.errors import EnvironmentFault, UsageError, suggestion
 from agentrl.mcp.hub import hub
 from agentrl.mcp.process import Command
 from agentrl.mcp.schema import checker
@@ -31,6 +31,8 @@ MAX_DESCRIPTION = 4000
 """Characters."""
 MAX_RESTARTS = 1
 """Of a server in an episode."""
+ENDED = "mcp_server_ended"
+"""Metric of a call during which its server ended."""
 
 
 class McpTools(Toolbox):
@@ -139,24 +141,23 @@ class McpTools(Toolbox):
         try:
             result = await hub().run(session.call(name, arguments))
         except SessionEnded:
-            await hub().run(self._restart(session))
+            again = await hub().run(self._restart(session))
             why = session.offence or "its server ended before it answered."
-            raise ToolError(
-                f"{name}: {why} It was started again, and what it had in memory is lost."
-            ) from None
+            # An answer, and no fault: a policy that can make a server end would choose with it
+            # whether its episode counts.
+            return ToolResult(f"{name}: {why} {again}", is_error=True, metrics={ENDED: 1.0})
         return ToolResult(text_of(result), is_error=result.is_error)
 
-    async def _restart(self, dead: Session) -> None:
+    async def _restart(self, dead: Session) -> str:
         async with self._turn:
-            if self._session is not dead:
-                return  # another call of the turn has seen to it
-            await hub().close(dead)
-            if self._restarts >= MAX_RESTARTS:
-                raise EnvironmentFault(
-                    f"{self._where()}: it ended twice in this episode: {dead.why()}."
-                )
-            self._restarts += 1
-            self._session = await self._opened(dead)
+            if self._session is dead:
+                await hub().close(dead)
+                if self._restarts >= MAX_RESTARTS:
+                    return "It ended twice, and is not started again in this episode."
+                self._restarts += 1
+                self._session = await self._opened(dead)
+            # Else another call of the turn has seen to it.
+            return "It was started again, and what it had in memory is lost."
 
     async def _opened(self, dead: Session | None) -> Session:
         if self._shared:

@@ -96,6 +96,11 @@ class Sandbox:
             self._elsewhere = _runner(backend, url)
             self._finalizer = weakref.finalize(self, self._elsewhere.close)
             return
+        for name, value in (("slots", slots), ("ttl", ttl), ("patience", patience)):
+            if value is not None and not value > 0:
+                raise UsageError(f"sandbox: {name}={value}. Give a number above 0.")
+        if isinstance(packages, str) or isinstance(preload, str):
+            raise UsageError("sandbox: packages and preload are lists. Write ('numpy',).")
         levels = _levels(min_level, level, unsafe)
         shown = view(packages)
         jail = Jail(0, shown.files, shown.folders, shown.hidden)
@@ -115,7 +120,9 @@ class Sandbox:
     def run(self, code: str, *, limits: Limits | None = None) -> Result:
         """Run a script in a process of its own.
 
-        It raises for nothing that the code is or does.
+        It raises for nothing that the code is or does. The same code prints the same: hashes and
+        the global generators of `random` and numpy begin alike in each call. What asks for chance
+        by name (`secrets`, a numpy generator without a seed), the time, and addresses differ.
 
         Args:
             code: Python, at most 64 KiB.

@@ -28,6 +28,12 @@ GRACE = 1.0
 """Seconds from asking a cell to stop until its session is ended."""
 CORES = os.cpu_count() or 1
 CHUNK = 1 << 16
+LONGEST = 4
+"""Times the wall limit that a call may take where it waits for a processor: that time is not the
+code's. It is bounded by what code can make itself wait, which is its own processor time and that of
+the few calls beside it; a call that comes so far was kept waiting by others."""
+LONGEST_WAIT = 3600.0
+"""Seconds in one go; limits may be without end."""
 
 
 @dataclass(slots=True)
@@ -37,7 +43,7 @@ class Ending:
     verdict: Status | None = None
     """What the host stopped it for."""
     overload: bool = False
-    """Whether it waited for a processor most of the time it had, where time ran out."""
+    """Whether time ran out as it waited for a processor."""
     end: Mapping[str, Any] | None = None
     """The server's word on the end of the process; None while it lives or where the server died."""
     reply: Status | None = None
@@ -82,9 +88,16 @@ class Watch:
         """Wait for the end."""
         ending = self.ending
         while ending.end is None and ending.reply is None and not ending.problem:
-            ready = self.poll.poll(1e3 * max(0.0, self.next_look() - time.monotonic()))
+            left = self.next_look() - time.monotonic()
+            ready = self.poll.poll(1e3 * min(max(0.0, left), LONGEST_WAIT))
             for fd, _ in ready:
-                self.hear(fd)
+                try:
+                    self.hear(fd)
+                except (OSError, ValueError):
+                    if self.child.out >= 0:
+                        raise
+                    # Another thread closed it, or the interpreter ends.
+                    self.fail("it was closed in the midst of a call")
             if self.output.written > self.limits.output_most and self.stopping < 2:
                 self.stop("output_limit", signal.SIGKILL)
             now = time.monotonic()
@@ -124,8 +137,10 @@ class Watch:
 
     def drain(self) -> None:
         """What was written before the end and is not read yet, up to what may be written."""
-        while self.output.written <= self.limits.output_most and self.read():
-            pass
+        # Another thread may have closed it meanwhile.
+        with suppress(OSError):
+            while self.output.written <= self.limits.output_most and self.read():
+                pass
 
     def hear_server(self) -> None:
         """How the process ended, or that nobody will say."""
@@ -148,8 +163,9 @@ class Watch:
         status = None
         with suppress(OSError, ProtocolError):
             header = decode(cells.recv(1024, socket.MSG_DONTWAIT)).header
-            if header.get("token") == self.token and header.get("status") in EXIT:
-                status = header["status"]
+            said = header.get("status")
+            if header.get("token") == self.token and isinstance(said, str) and said in EXIT:
+                status = cast(Status, said)
         if status is None:
             self.poll.unregister(cells)
             self.stop("killed", signal.SIGKILL)
@@ -172,10 +188,16 @@ class Watch:
             self.fail("the fork server did not say how the call ended")
         elif self.stopping == 1:
             self.stop(cast(Status, self.ending.verdict), signal.SIGKILL)
-        else:
-            waited = self.child.waited() - self.waited_before
-            self.ending.overload = waited > self.limits.wall / 2
+        elif not self.excused():
             self.stop("timeout_wall", signal.SIGKILL if self.token is None else signal.SIGINT)
+
+    def excused(self) -> bool:
+        """Whether it waited for a processor meanwhile, and gets that time on top."""
+        wall, now = self.limits.wall, time.monotonic()
+        waited = self.child.waited() - self.waited_before
+        self.ending.overload = now - self.begun >= LONGEST * wall
+        self.deadline = self.begun + min(wall + waited, LONGEST * wall)
+        return now < self.deadline
 
     def stop(self, verdict: Status, number: int) -> None:
         """Stop it; the first reason is the one that counts."""

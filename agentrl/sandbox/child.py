@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 
@@ -75,8 +74,11 @@ class Child:
     def waited(self) -> float:
         """Seconds its main thread could have run but got no processor; 0 where unknown."""
         try:
-            text = Path(f"/proc/{self.pid}/schedstat").read_text()
-            seconds = int(text.split()[1]) / 1e9
+            file = os.open(f"/proc/{self.pid}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                seconds = int(os.read(file, 100).split()[1]) / 1e9
+            finally:
+                os.close(file)
         except (OSError, ValueError, IndexError):
             return 0.0
         return 0.0 if self.ended() else seconds

@@ -107,18 +107,13 @@ class Server:
             ServerFailed: there is no child, or none that answers for itself.
         """
         with ExitStack() as theirs:
-            report, their_report = _socketpair()
-            theirs.enter_context(their_report)
-            out, their_out = os.pipe()
-            theirs.callback(os.close, their_out)
-            os.set_blocking(out, False)
-            child, fds = Child(report, out, None), [their_report.fileno(), their_out]
             try:
-                if code is None:
-                    child.cells, their_cells = _socketpair()
-                    fds.append(theirs.enter_context(their_cells).fileno())
-                else:
-                    report.send(code + b"\n")
+                child, fds = _ends(theirs, session=code is None)
+            except OSError as error:
+                raise ServerFailed(f"no more files can be opened here: {error}", "host") from error
+            try:
+                if code is not None:
+                    child.report.send(code + b"\n")
                 self._ask(limits, fds)
                 theirs.close()
                 self._await_birth(child)
@@ -172,8 +167,8 @@ class Server:
             raise self.failure(str(frame.header.get("problem")), str(frame.header.get("step")))
 
     def _ask(self, limits: Limits, fds: list[int]) -> None:
-        self._control.settimeout(self.setup.patience)
         try:
+            self._control.settimeout(self.setup.patience)
             send(self._control, {"limits": asdict(limits)}, fds=fds)
         except TimeoutError:
             raise self.failure("the fork server takes no more requests") from None
@@ -199,6 +194,24 @@ class Server:
                 raise self.failure("the fork server ended before it answered")
             return frame
         raise self.failure(f"the fork server did not answer within {seconds:g} seconds")
+
+
+def _ends(theirs: ExitStack, *, session: bool) -> tuple[Child, list[int]]:
+    """A child that is not born yet, and what it is to be given."""
+    with ExitStack() as ours:
+        report, their_report = _socketpair()
+        ours.enter_context(report)
+        theirs.enter_context(their_report)
+        out, their_out = os.pipe()
+        ours.callback(os.close, out)
+        theirs.callback(os.close, their_out)
+        os.set_blocking(out, False)
+        child, fds = Child(report, out, None), [their_report.fileno(), their_out]
+        if session:
+            child.cells, their_cells = _socketpair()
+            fds.append(theirs.enter_context(their_cells).fileno())
+        ours.pop_all()
+    return child, fds
 
 
 def _socketpair() -> tuple[socket.socket, socket.socket]:

@@ -75,9 +75,9 @@ class _Cells:
         return status
 
     def _evaluate(self, code: bytes, name: str) -> None:
-        body, last = _split(code, name)
         try:
             self.running = True
+            body, last = _split(code, name)
             exec(body, self.space)
             if last is not None:
                 value = eval(last, self.space)

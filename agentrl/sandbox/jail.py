@@ -208,8 +208,15 @@ def _limit(limits: Limits, mapped: int, tasks: int) -> None:
         "MSGQUEUE": 0,
     }
     for name, value in table.items():
+        kind = getattr(resource, f"RLIMIT_{name}")
+        _, hard = resource.getrlimit(kind)
+        # Whoever started the host may have been stricter; nobody may go beyond that again.
+        if resource.RLIM_INFINITY not in (value, hard):
+            value = min(value, hard)
+        elif value == resource.RLIM_INFINITY:
+            value = hard
         with kernel.step(f"rlimit {name}"):
-            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
+            resource.setrlimit(kind, (value, value))
 
 
 def _lock(prepared: Prepared) -> None:

@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections.abc import Sequence
 from functools import cache
+from typing import Protocol
 
 from agentrl.errors import UsageError
 from agentrl.sandbox.call import Ending
@@ -36,8 +37,7 @@ class Local:
         self._server: Server | None = None
         self._level = 0
         self._closed = False
-        _survive_forks()
-        _alive().add(self)
+        inherit(self)
 
     def level(self) -> int:
         """The level that holds here; finds out at first use.
@@ -116,9 +116,22 @@ class Local:
             return self._server
 
 
+class Inherited(Protocol):
+    """What a copy of the process made by fork must let go of."""
+
+    def forked(self) -> None:
+        """This is now the copy: processes and locks are the original's."""
+        ...
+
+
+def inherit(one: Inherited) -> None:
+    """Have it told when it finds itself in a copy of the process."""
+    _survive_forks()
+    _alive().add(one)
+
+
 @cache
-def _alive() -> weakref.WeakSet[Local]:
-    """Everything that a fork of this process must let go of."""
+def _alive() -> weakref.WeakSet[Inherited]:
     return weakref.WeakSet()
 
 

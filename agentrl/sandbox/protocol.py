@@ -87,7 +87,11 @@ def receive(sock: socket.socket, flags: int = 0) -> Frame | None:
         ProtocolError: something else came; descriptors beside it are closed.
     """
     room = socket.CMSG_SPACE(MAX_FDS * array("i").itemsize)
-    data, beside, got, _ = sock.recvmsg(MAX_FRAME + 1, room, flags | socket.MSG_CMSG_CLOEXEC)
+    try:
+        data, beside, got, _ = sock.recvmsg(MAX_FRAME + 1, room, flags | socket.MSG_CMSG_CLOEXEC)
+    except ConnectionResetError:
+        # The other side left something unread. That is told once, before what it sent itself.
+        data, beside, got, _ = sock.recvmsg(MAX_FRAME + 1, room, flags | socket.MSG_CMSG_CLOEXEC)
     fds = array("i")
     for level, kind, sent in beside:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):

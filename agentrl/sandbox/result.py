@@ -7,8 +7,12 @@ Not   trust: `stdout` is whatever the code wrote, forged messages included
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
+
+from agentrl.errors import UsageError
 
 MiB = 1 << 20
 
@@ -36,7 +40,8 @@ class Limits:
     cpu: float = 5.0
     """Seconds of processor time; this decides, so that a busy host changes no outcome."""
     wall: float = 12.0
-    """Seconds from the start of the child, not from the queue."""
+    """Seconds from the start of the child, not from the queue, and not counting those in which it
+    could have run but got no processor; four times as many at the most."""
     memory: int = 1024 * MiB
     """Bytes of address space beyond what a fresh child holds."""
     output_kept: int = 16 * 1024
@@ -45,10 +50,49 @@ class Limits:
     """Bytes written before the child is ended."""
     scratch: int = 64 * MiB
     """Bytes of the child's own folder, where there is one."""
-    processes: int = 64
-    """Threads."""
+    processes: int = 16
+    """Threads. Those of all sessions together count against what the user may have, and idle
+    sessions keep theirs."""
     files: int = 64
     """Open descriptors."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no call could run under: each would look like a failure of the sandbox."""
+        for name in ("cpu", "wall"):
+            value = getattr(self, name)
+            if not _is_number(value) or not value > 0:
+                raise UsageError(
+                    f"Limits: {name}={_short(value)} is no time. Give seconds above 0."
+                )
+        for name, most in _MOST.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or not 1 <= value <= most:
+                raise UsageError(
+                    f"Limits: {name}={_short(value)} can't be. Give a whole number, 1 to {most}."
+                )
+
+
+_MOST: Mapping[str, int] = MappingProxyType(
+    {
+        "memory": 1 << 60,
+        "output_kept": 1 << 30,
+        "output_most": 1 << 40,
+        "scratch": 1 << 50,
+        "processes": 1 << 15,
+        "files": 1 << 20,
+    }
+)
+"""The largest that the kernel takes, or that makes sense."""
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not (
+        isinstance(value, int) and value.bit_length() > 60
+    )
+
+
+def _short(value: object) -> str:
+    return "a huge number" if isinstance(value, int) and value.bit_length() > 60 else repr(value)
 
 
 MAX_CODE = 64 * 1024
@@ -74,7 +118,7 @@ class Result:
     signal: int | None = None
     """What killed the child, where a signal did."""
     host_overload: bool = False
-    """The wall clock ran out while the child had got little of the processor: drop it."""
+    """Others kept it waiting for a processor until four times the wall limit: drop it."""
     lost: bool = False
     """In a session: its variables are gone, the next cell begins anew."""
     restarted: bool = False

@@ -85,9 +85,8 @@ def _become(asked: Mapping[str, Any]) -> jail.Prepared:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     sys.path.remove(asked["home"])
-    held: dict[str, Any] = {
-        k: tuple(v) if isinstance(v, list) else v for k, v in asked["jail"].items()
-    }
+    held: dict[str, Any] = dict(asked["jail"])
+    held |= {name: tuple(value) for name, value in held.items() if isinstance(value, list)}
     if os.geteuid() == 0:
         with open("/proc/self/uid_map", encoding="ascii") as file:
             held["uid"] = identity.spare_uid(os.getpid(), file.read())
@@ -120,7 +119,6 @@ class _Server:
         self.control = control
         self.prepared = prepared
         self.level = level
-        self.null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         self.ready = select.epoll()
         self.ready.register(control, select.EPOLLIN)
         self.by_pidfd: dict[int, _Call] = {}
@@ -129,16 +127,18 @@ class _Server:
 
     def serve(self) -> None:
         while True:
-            for fd, _ in self.ready.poll():
-                if fd == self.control.fileno():
-                    if not self.take():
-                        return self.end()
-                elif fd in self.by_pidfd:
+            ready = {fd for fd, _ in self.ready.poll()}
+            asked = self.control.fileno() in ready
+            for fd in ready:
+                if fd in self.by_pidfd:
                     self.ended(self.by_pidfd[fd])
                 elif fd in self.by_report:
                     # Nobody waits for this call any more.
                     signal.pidfd_send_signal(self.by_report[fd].pidfd, signal.SIGKILL)
                     self.ready.unregister(fd)
+            # Requests last: a new call may get numbers that old news is about.
+            if asked and not self.take():
+                return self.end()
 
     def take(self) -> bool:
         """One request; False when the host is gone."""
@@ -171,7 +171,7 @@ class _Server:
             report.close()
             return
         if pid == 0:
-            _child(self.prepared, self.null, slot, frame)
+            _child(self.prepared, slot, frame)
         call = _Call(pid, os.pidfd_open(pid), report, started, slot)
         self.slots.add(slot)
         self.by_pidfd[call.pidfd] = self.by_report[report.fileno()] = call
@@ -221,13 +221,13 @@ def _tell(report: socket.socket, header: Mapping[str, Any], *fds: int) -> None:
         send(report, header, fds=fds, flags=socket.MSG_DONTWAIT)
 
 
-def _child(prepared: jail.Prepared, null: int, slot: int, frame: Frame) -> NoReturn:
+def _child(prepared: jail.Prepared, slot: int, frame: Frame) -> NoReturn:
     """The life of a child; nothing leaves it but by exit."""
     code = 1
     try:
         session = len(frame.fds) == 3
         text = b"" if session else os.read(frame.fds[0], 2 * MAX_CODE)
-        _arrange(null, frame.fds)
+        _arrange(frame.fds)
         _enter(prepared, slot, Limits(**frame.header["limits"]), session)
         seeding.reseed()
         code = interpreter.run_cells(CELLS) if session else interpreter.run_script(text)
@@ -246,11 +246,14 @@ def _enter(prepared: jail.Prepared, slot: int, limits: Limits, session: bool) ->
     os.close(REPORT)
 
 
-def _arrange(null: int, fds: tuple[int, ...]) -> None:
+def _arrange(fds: tuple[int, ...]) -> None:
     """Put what a child keeps where it is known to be."""
+    # Its own: the flags of a shared one would tell the next child something.
+    null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     # First out of the way: what is received may itself lie on a number that is wanted.
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH) for fd in fds]
     os.dup2(null, 0)
+    os.close(null)
     for wanted, fd in zip((REPORT, 1, CELLS), high, strict=False):
         os.dup2(fd, wanted)
     os.dup2(1, 2)

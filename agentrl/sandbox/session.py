@@ -21,7 +21,7 @@ from agentrl.errors import UsageError
 from agentrl.sandbox.call import Ending, Watch, ask_cell
 from agentrl.sandbox.child import Child
 from agentrl.sandbox.host import Server, ServerFailed
-from agentrl.sandbox.local import Local
+from agentrl.sandbox.local import Local, inherit
 from agentrl.sandbox.output import Output
 from agentrl.sandbox.result import Limits, Result
 from agentrl.sandbox.verdict import broken, of_cell, readable_code, refused
@@ -46,7 +46,10 @@ class Session:
         self._held = _Held()
         self._cells = 0
         self._closed = False
+        self._inherited = False
+        """Whether this is a copy, made by fork, of another process's session."""
         self._finalizer = weakref.finalize(self, self._held.release)
+        inherit(self)
         # What fails here is said by the first cell, which tries again.
         with suppress(ServerFailed):
             self._started()[0].sleep()
@@ -61,11 +64,12 @@ class Session:
         level = self._local.level()
         data, why = readable_code(cell)
         with self._lock:
-            if self._closed:
-                raise UsageError("session: it is closed. Begin another.")
+            self._check_open()
             if why:
                 return refused(why, level)
             with self._local.slots:
+                # It may have been closed while this cell waited for a place.
+                self._check_open()
                 try:
                     return self._run(data, limits or self._limits, level)
                 except BaseException:
@@ -73,9 +77,13 @@ class Session:
                     raise
 
     def close(self) -> None:
-        """End it."""
+        """End it, and the cell that runs in it, if one does."""
         self._closed = True
-        self._finalizer()
+        child = self._held.child
+        if child is not None:
+            child.kill()
+        with self._lock:
+            self._finalizer()
 
     def __enter__(self) -> Self:
         return self
@@ -88,15 +96,29 @@ class Session:
     ) -> None:
         self.close()
 
+    def forked(self) -> None:
+        """This is now in a copy of the process: the session is the original's."""
+        self._lock, self._inherited = threading.Lock(), True
+        child, self._held.child = self._held.child, None
+        if child is not None:
+            child.abandon()
+
+    def _check_open(self) -> None:
+        if self._inherited:
+            raise UsageError("session: it belongs to the process that began it. Begin another.")
+        if self._closed:
+            raise UsageError("session: it is closed. Begin another.")
+
     def _run(self, code: bytes, limits: Limits, level: int) -> Result:
-        held = self._held.child
-        # What a cell left behind may end the process between two cells: that is its doing, and no
-        # fault of the sandbox, or code could choose that its episode does not count.
-        if held is not None and (not held.take() or held.by_itself(self._local.setup.patience)):
-            self._held.release()
+        self._bury()
         restarted = self._held.child is None and self._cells > 0
         try:
             child, server = self._started()
+            # It may have ended since it was looked at, by its own doing as well.
+            if child.ended() and child.by_itself(self._local.setup.patience):
+                self._held.release()
+                restarted = self._cells > 0
+                child, server = self._started()
         except ServerFailed as error:
             return broken(str(error), level, lost=restarted)
         if child.ended():
@@ -110,6 +132,16 @@ class Session:
             self._held.release()
         self._local.check(ending, server)
         return replace(of_cell(ending, output, limits, level, spent), restarted=restarted)
+
+    def _bury(self) -> None:
+        """Let go of a process that has ended by itself.
+
+        What a cell left behind may end it between two cells: that is its doing, and no fault of
+        the sandbox, or code could choose that its episode does not count.
+        """
+        held = self._held.child
+        if held is not None and (not held.take() or held.by_itself(self._local.setup.patience)):
+            self._held.release()
 
     def _watch(
         self, child: Child, code: bytes, limits: Limits, output: Output

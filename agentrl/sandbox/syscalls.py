@@ -53,6 +53,9 @@ _O_DIRECT = 0x1_4000
 """0x4000, and on ARM 0x1_0000."""
 _O_ASYNC, _MAP_HUGETLB, _MSG_OOB, _F_DUPFD_CLOEXEC = 0x2000, 0x4_0000, 1, 1030
 
+_SOCKET_OPTIONS = (3, 4, 7, 8, 38, 39)
+"""Of SOL_SOCKET: type, error, sizes of buffers, protocol, domain."""
+
 RULES: tuple[Rule, ...] = (
     # Reading. Which files is decided by Landlock and, at level 3, by what is mounted. What
     # Landlock does not see (stat, access, readlink, chdir) tells no more than that a name exists.
@@ -126,7 +129,8 @@ RULES: tuple[Rule, ...] = (
     Rule("socketpair", (Check(0, (1,)), Check(1, (1,), 0xF))),
     Rule("sendto", (_without(3, _MSG_OOB), Check(4, (0,), whole=True))),
     Rule("recvfrom", (_without(3, _MSG_OOB),)),
-    Rule("getsockopt", (Check(1, (1,)),)),
+    # Not who is at the other end (SO_PEERCRED, SO_PEERPIDFD), which is the host.
+    Rule("getsockopt", (Check(1, (1,)), Check(2, _SOCKET_OPTIONS))),
 )
 
 

@@ -7,26 +7,21 @@ Not   partial credit; and no reading of the code: how an answer was found does n
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Sequence
 from functools import partial
 
-from agentrl.calling import run_author
 from agentrl.env import ToolEnv
 from agentrl.errors import UsageError, suggestion
 from agentrl.exact import parse_number
 from agentrl.graders import final_answer, math_equal
 from agentrl.message import Turn
 from agentrl.task import ProceduralTasks, Task, TaskSource
-from agentrl.tooling import ToolResult, tool
-from agentrl.trajectory import Trajectory
+from agentrl.toolbox import Toolbox
+from agentrl.trajectory import Stop, Trajectory
 from agentrl_environments._code_tasks import KINDS, code_task
-from agentrl_tools.python import Session, shared, told
+from agentrl_tools.python import Python
 
 SIZES = {"train": 100_000, "test": 2_000}
-PRELOAD = ("numpy", "sympy")
-PATIENCE = 3600.0
-"""Seconds of the tool. The sandbox ends code far earlier, by limits of its own that leave out the
-queue; what waits here is a busy machine, which must not become the policy's fault."""
 
 
 class CodeMath(ToolEnv):
@@ -51,8 +46,7 @@ class CodeMath(ToolEnv):
             hint = suggestion(kind, known, f"There are {', '.join(known)}.")
             raise UsageError(f"code_math: kind {kind!r} is unknown. {hint}")
         self.kind = kind
-        self.unsafe = unsafe
-        self._session: Session | None = None
+        self.box = Python(unsafe=unsafe)
         self._asked = 1
 
     @classmethod
@@ -64,32 +58,13 @@ class CodeMath(ToolEnv):
         """Problems of the chosen kind."""
         return ProceduralTasks(partial(code_task, kind=self.kind), SIZES[split], 0, split=split)
 
+    def toolboxes(self) -> Sequence[Toolbox]:
+        """Python with variables that stay."""
+        return (self.box,)
+
     def start(self, task: Task) -> None:
-        """Open a session of its own."""
+        """Begin with the first part."""
         self._asked = 1
-        self._queue = asyncio.Lock()
-        self._session = shared(preload=PRELOAD, unsafe=self.unsafe).session()
-
-    def release(self) -> None:
-        """Close the session."""
-        session, self._session = self._session, None
-        if session is not None:
-            session.close()
-
-    @tool(timeout=PATIENCE)
-    async def python(self, code: str) -> ToolResult:
-        """Run Python code and read what it prints; the value of a last expression is shown.
-
-        Variables, functions and imports stay for later calls. numpy and sympy are there; files
-        and the network are not.
-
-        Args:
-            code: Any number of lines.
-        """
-        assert self._session is not None
-        # Calls of one turn share their variables, so they run in the order they were written.
-        async with self._queue:
-            return told(await run_author(self._session.run, code))
 
     def reply(self, turn: Turn) -> str | None:
         """Ask the next part, whatever was said to the last one."""
@@ -101,7 +76,12 @@ class CodeMath(ToolEnv):
         return str(questions[self._asked - 1])
 
     def reward(self, task: Task, trajectory: Trajectory) -> dict[str, float]:
-        """1 where each part was answered with its exact number, written out."""
+        """1 where each part was answered with its exact number, written out.
+
+        A turn that was cut gives none: its last number is one of those it was thinking about.
+        """
+        if trajectory.stop is not Stop.ANSWER:
+            return {"correct": 0.0}
         said = [turn.text for turn in trajectory.turns if not turn.calls]
         right = len(said) == len(task.answer) and all(map(_is_number, task.answer, said))
         return {"correct": float(right)}

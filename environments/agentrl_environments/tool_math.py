@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from agentrl.author import at_once
 from agentrl.env import ToolEnv
 from agentrl.errors import UsageError, suggestion
 from agentrl.exact import parse_number
-from agentrl.graders import final_answer, math_equal
+from agentrl.graders import final_answer, is_number, math_equal
 from agentrl.task import ProceduralTasks, Task, TaskSource
 from agentrl.toolbox import Toolbox
 from agentrl.tooling import tool
-from agentrl.trajectory import Trajectory
+from agentrl.trajectory import Stop, Trajectory
 from agentrl_environments._math_chains import MOST, SHAPES, chain_task
 from agentrl_environments._math_tasks import LEVELS, math_task
 from agentrl_environments._math_warehouse import Gossip, Office
-from agentrl_tools.calculator import evaluate
+from agentrl_tools.calculator import evaluate, is_short
 
 SIZES = {"train": 100_000, "test": 2_000}
 TURNS = 2 * MOST
@@ -83,13 +84,18 @@ class ToolMath(ToolEnv):
         return [Office(), *([Gossip()] if self.difficulty in ("distract", "steps") else [])]
 
     @tool(timeout=2.0)
+    @at_once(is_short)
     def calculator(self, expression: str) -> str:
         """Evaluate arithmetic exactly."""
         return evaluate(expression)
 
+    @at_once(lambda task, trajectory: is_number(task.answer, trajectory.answer))
     def reward(self, task: Task, trajectory: Trajectory) -> dict[str, float]:
-        """1 where the last turn gives the exact number, written out."""
-        answer = final_answer(trajectory.answer)
+        """1 where the last turn gives the exact number, written out.
+
+        A turn that was cut gives none: its last number is one of those it was thinking about.
+        """
+        answer = final_answer(trajectory.answer) if trajectory.stop is Stop.ANSWER else None
         if answer is None or "/" in answer or parse_number(answer) is None:
             return {"correct": 0.0}
         return {"correct": float(math_equal(task.answer, answer).correct is True)}

@@ -29,7 +29,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 SLOWEST = 60
 """Seconds after which atheris calls one input a hang."""
-NAMES = ("calculator", "grading", "protocol", "hermes")
+FORMATS = (
+    *("hermes", "qwen3_coder", "llama3_json", "mistral", "mistral_args", "deepseek_v3"),
+    *("deepseek_v31", "harmony"),
+)
+NAMES = ("calculator", "grading", "protocol", *FORMATS)
 
 
 class Counter:

@@ -10,16 +10,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, get_args
 
 from agentrl.errors import ToolError
 from agentrl.exact import parse_number
 from agentrl.exact.budget import MAX_CHARACTERS
+from agentrl.formats import table
 from agentrl.formats.hermes import MAX_PROBLEM, parse
 from agentrl.graders import Format, Policy, final_answer, math_equal
 from agentrl.sandbox.protocol import MAX_FRAME, MAX_HEADER, ProtocolError, decode, encode
 from agentrl_tools.calculator import evaluate
 from benchmarks.expressions import EXECUTION, SEMANTICS, TOO_LARGE
+from tests.test_format_fuzz import MARKS, PIECES, WHOLE, check
 
 LONGEST_ANSWER: Final = 500
 FORMATS: Final = get_args(Format)
@@ -95,6 +98,7 @@ def protocol(data: bytes) -> None:
 
 def hermes(data: bytes) -> None:
     """Calls that the text holds, or problems in bounded words."""
+    calls("hermes", data)
     text = text_of(data)
     for reason in ("stop", "length"):
         turn = parse(text, reason)
@@ -111,6 +115,19 @@ def hermes(data: bytes) -> None:
                 assert call.arguments == {}
                 assert 0 < len(call.problem) <= MAX_PROBLEM
                 assert call.problem.encode()
+
+
+def calls(name: str, data: bytes) -> None:
+    """A format's promises for any text; and no exception where a text has half characters."""
+    check(name, data.decode("utf-8", "replace"))
+    for call in table.FORMATS[name].parse(text_of(data), "stop", ()).calls:
+        assert json.dumps([call.name, dict(call.arguments), call.problem]).encode()
+
+
+def _of_format(name: str) -> Target:
+    whole, marks = WHOLE[name], MARKS[name]
+    seeds = (whole, f"I look.\n{whole}", f"{whole}\n{whole}", whole.replace("x", "\n</x>{[é"))
+    return Target(partial(calls, name), _texts(*seeds), _texts(*marks, *PIECES), 2048)
 
 
 def _call(name: str, **arguments: object) -> bytes:
@@ -192,4 +209,5 @@ TARGETS: Final = {
                "{", "}", "[[[[[[[[", "\\ud800", "1e999", "NaN", "\n", "```"),
         2048,
     ),
+    **{name: _of_format(name) for name in WHOLE if name != "hermes"},
 }  # fmt: skip

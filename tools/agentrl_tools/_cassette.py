@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,6 +22,7 @@ from agentrl.errors import UsageError
 
 Key = tuple[str, str, str]
 """Method, URL, body."""
+_ODD = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class Cassette:
         self.path = path
         self._lock = threading.Lock()
         self._answers: dict[Key, Answer] = {}
+        self._whole = False
+        """Whether the file is known to end with a whole line."""
         for key, answer in _read(path):
             self._answers.setdefault(key, answer)
 
@@ -53,6 +58,9 @@ class Cassette:
         """Record an answer, and return the one that counts: the first."""
         with self._lock:
             if key not in self._answers:
+                if not self._whole:
+                    _end_last_line(self.path)
+                    self._whole = True
                 disk.append(self.path, [_row(key, answer)])
                 self._answers[key] = answer
             return self._answers[key]
@@ -78,21 +86,46 @@ def _read(path: Path) -> list[tuple[Key, Answer]]:
     if not path.exists():
         return []
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error}). Give another cassette.") from error
-    # A process that was killed may have left half a line at the end.
-    return [_entry(path, i, line) for i, line in enumerate(lines[:-1], 1) if line.strip()]
+    found = [_entry(path, i, line) for i, line in enumerate(lines[:-1], 1) if line.strip()]
+    return found if (last := _last(lines[-1])) is None else [*found, last]
 
 
-def _entry(path: Path, number: int, line: str) -> tuple[Key, Answer]:
+def _last(line: bytes) -> tuple[Key, Answer] | None:
+    """What a line without an end says; None where a process that was killed left half of one."""
+    with suppress(UsageError):
+        return _entry(Path(), 0, line)
+    return None
+
+
+def _end_last_line(path: Path) -> None:
+    """End the last line of a file, or take it away where it is half a row."""
+    if not path.exists():
+        return
+    data = path.read_bytes()
+    start = data.rfind(b"\n") + 1
+    if start < len(data):
+        row = _last(data[start:])
+        with path.open("r+b") as file:
+            file.seek(0, os.SEEK_END)
+            if row is not None:
+                file.write(b"\n")
+            else:
+                file.truncate(start)
+
+
+def _entry(path: Path, number: int, line: bytes) -> tuple[Key, Answer]:
     try:
-        row = json.loads(line)
+        row = json.loads(line.decode("utf-8"))
         text = row.get("text")
-        body = base64.b64decode(row["base64"]) if text is None else text.encode("utf-8")
+        body = (
+            base64.b64decode(row["base64"], validate=True) if text is None else text.encode("utf-8")
+        )
         answer = Answer(int(row["status"]), str(row["from"]), str(row["kind"]), body)
         return (str(row["method"]), str(row["url"]), str(row["body"])), answer
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except _ODD as error:
         raise UsageError(
             f"{path}:{number}: no recorded answer ({type(error).__name__}: {error}). "
             "Delete the line, and record it again."

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unicodedata import category
 
 from agentrl.errors import UsageError
 
@@ -62,8 +63,16 @@ def _files(source: Source) -> Iterator[Document]:
         if path.suffix.lower() not in source.suffixes or _hidden(name):
             continue
         # A link may lead out of the folder, which is all that was given to the policy.
-        if path.is_file() and path.resolve().is_relative_to(root):
-            yield Document(name.as_posix(), _read(path))
+        real = path.resolve()
+        if path.is_file() and real.is_relative_to(root) and not _hidden(real.relative_to(root)):
+            yield Document(_named(str(path), name.as_posix()), _read(path))
+
+
+def _named(where: str, name: str) -> str:
+    """The name of a document, which stands in a line of a result."""
+    if any(category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in name):
+        raise UsageError(f"{where!a}: {name[:80]!a} can't name a document in a line. Rename it.")
+    return name
 
 
 def _hidden(name: Path) -> bool:
@@ -109,7 +118,7 @@ def _document(where: str, number: int, row: Mapping[str, Any], source: Source) -
     name = row.get(source.id_field, number)
     if isinstance(name, bool) or not isinstance(name, str | int) or name == "":
         raise UsageError(f"{where}: its {source.id_field} is {name!r:.80}. Give text or a number.")
-    return Document(str(name), "\n".join(parts))
+    return Document(_named(where, str(name)), "\n".join(parts))
 
 
 def _read(path: Path) -> str:

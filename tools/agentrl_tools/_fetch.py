@@ -18,7 +18,7 @@ from ssl import SSLContext
 
 import httpx
 
-from agentrl.author import run_author
+from agentrl.author import in_thread, run_author
 from agentrl.errors import ToolError
 from agentrl_tools._addresses import address_objection, host_objection
 from agentrl_tools._cassette import Answer
@@ -31,6 +31,10 @@ MAX_RAW = 1 << 20
 """Bytes that are received."""
 MAX_DECODED = 4 << 20
 """Bytes after unpacking."""
+MAX_MEMBERS = 100
+"""Of a packed body: parts that are packed each by itself."""
+_BREATH = 64
+"""Chunks after which the loop has a turn: many small ones may be there at once."""
 _REDIRECTS = (301, 302, 303, 307, 308)
 _PORTS = {"http": 80, "https": 443}
 _ENTRY = re.compile(r"(?P<host>\*|(?:\*\.)?[a-z0-9_.-]+|\[[0-9a-f:.]+\])(?::(?P<port>\d{1,5}))?")
@@ -69,7 +73,10 @@ class Place:
         found = _ENTRY.fullmatch(text.strip().lower())
         if found is None:
             return None
-        return cls(found["host"].strip("[]"), int(found["port"]) if found["port"] else None)
+        port = int(found["port"]) if found["port"] else None
+        if port is not None and not 0 < port < 1 << 16:
+            return None
+        return cls(found["host"].strip("[]"), port)
 
     def holds(self, host: str, port: int, usual: int) -> bool:
         """Whether a host and port are allowed by it; without a port, the usual one is."""
@@ -112,9 +119,9 @@ class Fetcher:
                     url = check_url(self.rules, following)
         except TimeoutError:
             raise ToolError(
-                f"{url.host} took longer than {self.rules.seconds:g} seconds."
+                f"{_host(url)} took longer than {self.rules.seconds:g} seconds."
             ) from None
-        raise ToolError(f"{url.host} redirects more than {MAX_HOPS} times.")
+        raise ToolError(f"{_host(url)} redirects more than {MAX_HOPS} times.")
 
     async def _hop(self, method: str, url: httpx.URL, body: str) -> tuple[Answer, str | None]:
         addresses = await self._addresses(url)
@@ -131,23 +138,23 @@ class Fetcher:
                 finally:
                     await response.aclose()
         except httpx.TimeoutException:
-            raise ToolError(f"{url.host} did not answer in time.") from None
+            raise ToolError(f"{_host(url)} did not answer in time.") from None
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             why = str(error)[:200] or type(error).__name__
-            raise ToolError(f"{url.host} cannot be reached: {why}.") from None
+            raise ToolError(f"{_host(url)} cannot be reached: {why}.") from None
 
     async def _addresses(self, url: httpx.URL) -> Sequence[str]:
         """Checked addresses of a host; it is looked up here and nowhere else."""
         try:
             found: Sequence[str] = await run_author(self.resolve, _host(url), _port(url))
         except (OSError, UnicodeError) as error:
-            raise ToolError(f"{url.host} cannot be found: {error}.") from None
+            raise ToolError(f"{_host(url)} cannot be found: {error}.") from None
         if not found:
-            raise ToolError(f"{url.host} has no address.")
+            raise ToolError(f"{_host(url)} has no address.")
         for address in found:
             why = "" if self.rules.allow_private else address_objection(address)
             if why:
-                raise ToolError(f"{url.host} is not allowed: its address {address} is {why}.")
+                raise ToolError(f"{_host(url)} is not allowed: its address {address} is {why}.")
         return found
 
 
@@ -209,39 +216,44 @@ async def _answer(
         try:
             following = str(url.join(location))
         except (httpx.InvalidURL, ValueError):
-            raise ToolError(f"{url.host} redirects to {location[:200]!r}, no URL.") from None
+            raise ToolError(f"{_host(url)} redirects to {location[:200]!r}, no URL.") from None
         return Answer(status, str(url), kind, b""), following
-    raw = b"" if method == "HEAD" else await _received(url.host, response)
-    return Answer(status, str(url), kind, _unpacked(url.host, response, raw)), None
+    raw = b"" if method == "HEAD" else await _received(_host(url), response)
+    encoding = response.headers.get("content-encoding", "")
+    body = raw if not raw else await in_thread(_unpacked, _host(url), encoding, raw)
+    return Answer(status, str(url), kind, body), None
 
 
 async def _received(host: str, response: httpx.Response) -> bytes:
-    raw = bytearray()
+    raw, chunks = bytearray(), 0
     async for chunk in response.aiter_raw():
         raw += chunk
+        chunks += 1
+        if chunks % _BREATH == 0:
+            await asyncio.sleep(0)
         if len(raw) > MAX_RAW:
             raise ToolError(f"{host} sends more than {MAX_RAW} bytes. Ask for something smaller.")
     return bytes(raw)
 
 
-def _unpacked(host: str, response: httpx.Response, raw: bytes) -> bytes:
+def _unpacked(host: str, encoding: str, raw: bytes) -> bytes:
     """The body without its packing; how much comes out is limited before it comes out."""
-    names = [n.strip().lower() for n in response.headers.get("content-encoding", "").split(",")]
+    names = [name.strip().lower() for name in encoding.split(",")]
     packing = [name for name in names if name not in ("", "identity")]
-    if not packing or not raw:
+    if not packing:
         return raw
     if len(packing) > 1 or packing[0] not in ("gzip", "x-gzip", "deflate"):
         raise ToolError(f"{host} packs what it sends as {', '.join(packing)[:80]}, not as gzip.")
     out = bytearray()
     try:
-        while raw:
+        for _ in range(MAX_MEMBERS):
             unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
             out += unpacker.decompress(raw, MAX_DECODED + 1 - len(out))
             if len(out) > MAX_DECODED:
                 raise ToolError(f"what {host} sends unpacks to more than {MAX_DECODED} bytes.")
-            if not unpacker.eof:
-                break
             raw = unpacker.unused_data
+            if not raw:  # also where the last part was cut short
+                return bytes(out)
     except zlib.error:
         raise ToolError(f"what {host} sends cannot be unpacked.") from None
-    return bytes(out)
+    raise ToolError(f"what {host} sends is packed in more than {MAX_MEMBERS} parts.")

@@ -20,6 +20,7 @@ from agentrl.tooling import ToolResult, tool
 from agentrl_tools._cassette import Answer, Cassette
 from agentrl_tools._cassette import cassette as opened
 from agentrl_tools._fetch import TOTAL_SECONDS, Fetcher, Place, Rules, check_url
+from agentrl_tools._options import names
 
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -67,8 +68,10 @@ class Http(Toolbox):
         Raises:
             UsageError: An entry is no host, a method is unknown, a cassette cannot be read.
         """
-        self._rules = Rules(tuple(map(_place, _names(allow))), allow_private)
-        self._methods = tuple(map(_method, _names(methods)))
+        self._rules = Rules(tuple(map(_place, names(allow))), allow_private)
+        self._methods = tuple(map(_method, names(methods)))
+        if mode == "record" and not cassette:
+            raise UsageError("http: mode record needs a file to record into. Give cassette.")
         if requests < 1 or mode not in ("replay", "record"):
             raise UsageError("http: requests is a number above 0, and mode is replay or record.")
         path = Path(cassette).resolve() if cassette else None
@@ -137,14 +140,9 @@ def _method(text: str) -> str:
     return text.upper()
 
 
-def _names(value: str | Sequence[str]) -> tuple[str, ...]:
-    """Names given as a list, or as one text with commas, as a command line has them."""
-    parts = value.split(",") if isinstance(value, str) else value
-    return tuple(part.strip() for part in parts if part.strip())
-
-
 def _shown(url: str, answer: Answer) -> str:
-    head = f"{answer.status} {answer.kind or 'of no stated type'}"
+    kind = "".join(letter if letter.isprintable() else "?" for letter in answer.kind)
+    head = f"{answer.status} {kind or 'of no stated type'}"
     if answer.url != url:
         head += f"\nfrom {answer.url[:500]}"
     return f"{head}\n\n{_text(answer)}" if answer.body else head
@@ -156,10 +154,12 @@ def _text(answer: Answer) -> str:
         return f"[{len(answer.body)} bytes that are no text are not shown]"
     named = _CHARSET.search(kind)
     charset = named[1] if named and _KNOWN.fullmatch(named[1]) else "utf-8"
+    beginning = answer.body[: 4 * MAX_TEXT + 8]  # no character has more than four bytes
     try:
-        text = answer.body.decode(charset, "replace")
+        text = beginning.decode(charset, "replace")
     except (LookupError, UnicodeError):
-        text = answer.body.decode("utf-8", "replace")
+        text = beginning.decode("utf-8", "replace")
     if len(text) <= MAX_TEXT:
         return text
-    return f"{text[:MAX_TEXT]}\n[only the first {MAX_TEXT} of {len(text)} characters]"
+    size = len(answer.body)
+    return f"{text[:MAX_TEXT]}\n[only the first {MAX_TEXT} characters of {size} bytes]"

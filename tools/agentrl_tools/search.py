@@ -23,6 +23,7 @@ from agentrl.optional import need
 from agentrl.toolbox import Toolbox
 from agentrl.tooling import tool
 from agentrl_tools._documents import Document, Source, load
+from agentrl_tools._options import names
 from agentrl_tools._words import words_of
 
 MAX_QUERY = 1000
@@ -132,9 +133,9 @@ class Search(Toolbox):
         if not (path.is_dir() if folder else path.is_file()):
             kind = "folder" if folder else "file"
             raise UsageError(f"search: there is no {kind} {path}. Check the path.")
-        endings = tuple(suffix.lower() for suffix in _names(suffixes)) if folder else ()
-        names = () if folder else _names(fields)
-        self.index = _index(Source(path.resolve(), endings, names, id_field))
+        endings = tuple(suffix.lower() for suffix in names(suffixes)) if folder else ()
+        columns = () if folder else names(fields)
+        self.index = _index(Source(path.resolve(), endings, columns, id_field))
 
     @tool
     def search(self, query: str, k: Annotated[int, Field(ge=1, le=MAX_HITS)] = 5) -> str:
@@ -191,12 +192,6 @@ def _index(source: Source) -> Index:
     # Many instances begin at once; the first one builds, the others wait for it.
     with _BUILDING:
         return _built(source)
-
-
-def _names(value: str | Sequence[str]) -> tuple[str, ...]:
-    """Names given as a list, or as one text with commas, as a command line has them."""
-    parts = value.split(",") if isinstance(value, str) else value
-    return tuple(part.strip() for part in parts if part.strip())
 
 
 def _passages(document: int, text: str) -> Iterator[_Passage]:

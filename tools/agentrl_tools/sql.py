@@ -19,7 +19,7 @@ from agentrl.errors import ToolError, UsageError
 from agentrl.task import Task
 from agentrl.toolbox import Toolbox
 from agentrl.tooling import tool
-from agentrl_tools._guard import Guard
+from agentrl_tools._guard import Guard, memory
 
 MAX_OUTPUT = 6000
 """Characters of a table that a policy is shown."""
@@ -65,6 +65,8 @@ class Sql(Toolbox):
         Raises:
             UsageError: The script, the file or a row does not work.
         """
+        if setup is not None and not callable(setup):
+            raise UsageError("sql: setup is a function from a task to SQL, given in Python.")
         if not 0 < seconds <= MAX_SECONDS:
             raise UsageError(f"sql: seconds is {seconds}. Give more than 0, at most {MAX_SECONDS}.")
         if min(max_rows, steps) < 1 or not megabytes > 0:
@@ -75,7 +77,6 @@ class Sql(Toolbox):
         self._source = (script, path)
         self._rows, self._setup, self._max_rows = rows or {}, setup, max_rows
         self._limits = (readonly, seconds, steps, megabytes)
-        self._lock = threading.Lock()
         self._guard: Guard | None = None
         self._copy().close()
 
@@ -89,24 +90,48 @@ class Sql(Toolbox):
         self._guard = guard
 
     def release(self) -> None:
-        """Forget the database."""
-        if self._guard is not None:
-            self._guard.connection.interrupt()
-            with self._lock:
-                self._guard.connection.close()
-                self._guard = None
+        """Forget the database; what still runs there is interrupted, and not waited for."""
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.end()
 
-    def query(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """What a statement of the environment's own gives, without the policy's limits.
+    def query(
+        self, statement: str, parameters: Sequence[Any] = (), *, made: bool = False
+    ) -> list[tuple[Any, ...]]:
+        """What a statement of the environment's own gives.
 
-        It sees what the policy would see, also what a transaction has not committed.
+        It sees what the policy would see, also what a transaction has not committed, may do
+        what the policy may not, and has five times the time.
+
+        Args:
+            statement: One statement.
+            parameters: What its question marks stand for.
+            made: Whether views and triggers that the policy made or changed may take part.
+
+        Raises:
+            ToolError: The database that the policy has left has no answer: a table is gone, a
+                view in its place, the answer has no end or is larger than a database may be.
+                What that is worth is for the environment to say; `reward` should catch it.
+            UsageError: The statement is none.
         """
-        with self._held() as guard:
-            guard.stand_aside()
+        with self._held() as guard, guard.asking(made=made):
             try:
-                return guard.connection.execute(statement, parameters).fetchall()
-            finally:
-                guard.stand_guard()
+                return self._rows_of(guard, statement, parameters)
+            except (sqlite3.Error, sqlite3.Warning, ValueError, MemoryError) as error:
+                if isinstance(error, sqlite3.ProgrammingError) or "syntax error" in str(error):
+                    raise UsageError(f"sql: query: {error}. Check the statement.") from error
+                raise ToolError(f"sql: query: {_in_words(guard, error)}") from error
+
+    def _rows_of(
+        self, guard: Guard, statement: str, parameters: Sequence[Any]
+    ) -> list[tuple[Any, ...]]:
+        found, room = [], guard.megabytes * 2**20
+        for row in guard.connection.execute(statement, parameters):
+            found.append(row)
+            room -= 64 + sum(len(v) if isinstance(v, str | bytes) else 8 for v in row)
+            if room < 0:
+                raise ToolError("sql: query: the answer is larger than a database may be.")
+        return found
 
     @tool(timeout=MAX_SECONDS + 5, parallel=False)
     def sql(self, statement: str) -> str:
@@ -140,13 +165,13 @@ class Sql(Toolbox):
     @contextmanager
     def _held(self) -> Iterator[Guard]:
         """The database, for one caller at a time."""
-        with self._lock:
-            if self._guard is None:
-                raise UsageError("sql: no episode has begun. Call start first.")
-            yield self._guard
+        if (guard := self._guard) is None:
+            raise UsageError("sql: no episode has begun. Call start first.")
+        with guard.held():
+            yield guard
 
     def _copy(self) -> sqlite3.Connection:
-        connection = _memory()
+        connection = memory()
         with _COPYING:
             _template(*self._source).backup(connection)
         for table, rows in self._rows.items():
@@ -157,7 +182,7 @@ class Sql(Toolbox):
 @lru_cache(maxsize=8)
 def _template(script: str, path: Path | None) -> sqlite3.Connection:
     """The database as it begins, made once a process."""
-    connection = _memory()
+    connection = memory()
     if path is not None:
         try:
             source = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
@@ -168,12 +193,6 @@ def _template(script: str, path: Path | None) -> sqlite3.Connection:
         except sqlite3.Error as error:
             raise UsageError(f"{path}: no database ({error}). Give a SQLite file.") from error
     _run_script("the script", connection, script)
-    return connection
-
-
-def _memory() -> sqlite3.Connection:
-    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     return connection
 
 

@@ -9,12 +9,19 @@ Not   parsed here: sympy's parser runs what it reads, so text becomes an express
 from __future__ import annotations
 
 import json
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
 
 from agentrl.errors import ToolError
 from agentrl.sandbox import Limits, Sandbox
+from agentrl.task import Task
+from agentrl.toolbox import Toolbox
+from agentrl.tooling import ToolResult, ToolSpec, tool
+from agentrl_tools._ending import ending
 from agentrl_tools._symbolic_program import PROGRAM
-from agentrl_tools.python import ending, shared
+from agentrl_tools.python import PATIENCE, shared
 
 MAX_TEXT: Final = 2000
 """Characters of what is asked, all parts together."""
@@ -24,8 +31,8 @@ MAX_COMPLAINT: Final = 300
 _LIMITS: Final = Limits(cpu=10.0, wall=30.0)
 
 
-class Symbolic:
-    """Sympy's solve, integrate, differentiate, limit, simplify and factor.
+class Symbolic(Toolbox):
+    """Algebra and calculus: solve, integrate, differentiate, limit, simplify and factor.
 
     Powers are ^ or **, decimals are exact, `2x` is a product. `E`, `I` and `oo` are Euler's
     number, the imaginary unit and infinity.
@@ -33,9 +40,24 @@ class Symbolic:
 
     def __init__(self, sandbox: Sandbox | None = None, *, limits: Limits = _LIMITS) -> None:
         """Use a sandbox that has sympy; the one of this process where none is given."""
-        self._sandbox = sandbox
+        self._given = sandbox
         self._limits = limits
+        self._level = 0
 
+    def start(self, task: Task) -> None:
+        """Meet a machine that can't hold sympy before the policy calls anything.
+
+        Raises:
+            SandboxUnavailable: This is one.
+        """
+        self._level = self._sandbox().level
+
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """The tools; their outcomes also say how sympy was held."""
+        found = super().tools().items()
+        return {name: replace(spec, fn=partial(self._noted, spec.fn)) for name, spec in found}
+
+    @tool(timeout=PATIENCE)
     def solve(self, equations: str, variables: str = "x") -> str:
         """Solve equations or inequalities.
 
@@ -46,6 +68,7 @@ class Symbolic:
         """
         return self._ask("solve", equations=equations, variables=variables)
 
+    @tool(timeout=PATIENCE)
     def integrate(
         self, expression: str, variable: str = "x", lower: str = "", upper: str = ""
     ) -> str:
@@ -61,6 +84,7 @@ class Symbolic:
             "integrate", expression=expression, variable=variable, lower=lower, upper=upper
         )
 
+    @tool(timeout=PATIENCE)
     def differentiate(self, expression: str, variable: str = "x", times: int = 1) -> str:
         """Differentiate, once or several times.
 
@@ -71,6 +95,7 @@ class Symbolic:
         """
         return self._ask("differentiate", expression=expression, variable=variable, times=times)
 
+    @tool(timeout=PATIENCE)
     def limit(self, expression: str, to: str, variable: str = "x", side: str = "both") -> str:
         """Find the limit of an expression.
 
@@ -82,6 +107,7 @@ class Symbolic:
         """
         return self._ask("limit", expression=expression, to=to, variable=variable, side=side)
 
+    @tool(timeout=PATIENCE)
     def simplify(self, expression: str) -> str:
         """Simplify an expression.
 
@@ -90,6 +116,7 @@ class Symbolic:
         """
         return self._ask("simplify", expression=expression)
 
+    @tool(timeout=PATIENCE)
     def factor(self, expression: str) -> str:
         """Factor a polynomial, or a whole number into primes.
 
@@ -105,8 +132,7 @@ class Symbolic:
             raise ToolError(
                 f"{what}: {length} characters, and the limit is {MAX_TEXT}. Shorten it."
             )
-        sandbox = self._sandbox or shared(("sympy",), ("sympy",))
-        result = sandbox.run(f"{PROGRAM}\nmain({asked!r})\n", limits=self._limits)
+        result = self._sandbox().run(f"{PROGRAM}\nmain({asked!r})\n", limits=self._limits)
         why = ending(result, self._limits)
         if why:
             raise ToolError(f"{what}: {why}. Ask for something simpler.")
@@ -114,6 +140,13 @@ class Symbolic:
         if result.status != "ok":
             raise ToolError(f"{what}: {_last_line(said)}")
         return said[: MAX_ANSWER + MAX_COMPLAINT] or "(no result)"
+
+    def _sandbox(self) -> Sandbox:
+        return self._given or shared(("sympy",), ("sympy",))
+
+    def _noted(self, method: Callable[..., str], **arguments: Any) -> ToolResult:
+        said = method(**arguments)
+        return ToolResult(said, metrics={"sandbox_level": float(self._level)})
 
 
 def _last_line(text: str) -> str:
