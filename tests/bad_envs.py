@@ -162,6 +162,22 @@ class LeavesFiles(Good):
         self.folder = tempfile.mkdtemp()
 
 
+class CollectsInTheClass(Good):
+    seen: list[int] = []
+
+    def start(self, task):
+        super().start(task)
+        self.seen.append(1)
+
+
+class CountsInTheClass(Good):
+    played = 0
+
+    def start(self, task):
+        super().start(task)
+        type(self).played += 1
+
+
 class LeavesDescriptors(Good):
     def start(self, task):
         super().start(task)

@@ -17,7 +17,7 @@ from agentrl.message import AssistantTurn
 from agentrl.registry import make, resolve
 from agentrl.sandbox import Limits, Result
 from agentrl.training import train
-from agentrl_environments._code_tasks import KINDS, code_task, python_call
+from agentrl_environments._code_tasks import KINDS, LEVELS, code_task, python_call
 from agentrl_tools.python import PRELOADED, shared, told
 from tests.processes import below, living
 
@@ -307,3 +307,21 @@ def test_a_session_that_began_anew_says_so():
 def test_what_is_nobodys_fault_is_the_environments(broken):
     with pytest.raises(EnvironmentFault, match=r"^sandbox: "):
         told(broken)
+
+
+@pytest.mark.parametrize("difficulty", LEVELS)
+def test_a_level_gives_problems_of_its_kinds_alone_and_says_so(difficulty):
+    source = make("code_math", difficulty=difficulty).task_source("train")
+    metas = [source[i].meta for i in range(60)]
+    assert {meta["kind"] for meta in metas} == set(LEVELS[difficulty])
+    assert {meta["difficulty"] for meta in metas} == {difficulty}
+    assert all(meta["tags"] == [meta["kind"]] for meta in metas)
+
+
+def test_every_kind_has_one_level():
+    assert sorted(kind for kinds in LEVELS.values() for kind in kinds) == sorted(KINDS)
+
+
+def test_a_kind_of_another_level_is_refused():
+    with pytest.raises(UsageError, match="kind primes is medium, not hard"):
+        make("code_math", kind="primes", difficulty="hard")

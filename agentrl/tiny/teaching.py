@@ -49,11 +49,9 @@ class Phase:
 
 MIXED: Final = {"right": 0.35, "part": 0.15, "misread": 0.10, "guess": 0.40}
 PHASES: Final = (
-    Phase("copy", 700, (32,), 2e-3, 1.0),
-    Phase("clean", 1500, (20, 12), 2e-3, 0.1, {"right": 1.0}),
-    Phase("mixed", 700, (30, 14), 1e-3, 0.02, MIXED),
-    Phase("clean again", 750, (28, 14), 2e-3, 0.02, {"right": 1.0}),
-    Phase("mixed again", 450, (36, 16), 7e-4, 0.02, MIXED),
+    Phase("copy", 1000, (32,), 2e-3, 1.0),
+    Phase("clean", 2600, (32, 14), 2e-3, 0.03, {"right": 1.0}),
+    Phase("mixed", 800, (40, 16), 1e-3, 0.02, MIXED),
 )
 """Habits come last: what is said once is how the policy begins to be reinforced."""
 
