@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -163,7 +163,7 @@ class LeavesFiles(Good):
 
 
 class CollectsInTheClass(Good):
-    seen: list[int] = []
+    seen: ClassVar[list[int]] = []
 
     def start(self, task):
         super().start(task)
