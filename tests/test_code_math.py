@@ -35,7 +35,7 @@ def spoken(rng):
 
 
 class Spoken(CodeMath):
-    """The embedded policy knows a calculator alone: what it asks of that runs as Python."""
+    """Problems for a calculator whose expressions run as Python."""
 
     system_prompt = "Solve the problem with the calculator. End with Answer: and the number."
 

@@ -84,9 +84,9 @@ def test_draws_are_the_same_again_and_go_on_where_they_were():
 
 
 def test_an_option_goes_to_every_part_that_has_it():
-    mixture = mixture_of("tool_math,code_math", {"difficulty": "easy", "kind": "primes"})
+    mixture = mixture_of("tool_math,code_math", {"difficulty": "easy", "kind": "pairs"})
     envs = [part.make() for part in mixture.parts]
-    assert (envs[0].difficulty, envs[1].kind) == ("easy", "primes")
+    assert (envs[0].difficulty, envs[1].kind) == ("easy", "pairs")
 
 
 @pytest.mark.parametrize(

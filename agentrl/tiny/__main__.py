@@ -8,6 +8,7 @@ Not   fast: most of an hour on two quiet cores
 from __future__ import annotations
 
 import argparse
+import copy
 import hashlib
 import json
 import sys
@@ -82,10 +83,9 @@ def build(
         loss = teach(model, phase, _batches(rooms, phase, [seed, i]), say)
         record["phases"].append({**asdict(phase), "loss": round(loss, 4)})
         record["minutes"] = round(earlier + (time.monotonic() - begin) / 60, 1)
-        write(out, model.bfloat16(), tokenizer)
+        round_off(model)
+        write(out, copy.deepcopy(model).bfloat16(), tokenizer)
         _write(out, record)
-        # What comes next begins with what was written, whether it goes on at once or later.
-        model.float()
     record["held_out"] = held_out(model.eval(), rooms, max(1, round(HELD_OUT * scale)))
     say(_write(out, record))
 
@@ -111,6 +111,17 @@ def _classroom(subject: Subject) -> Classroom:
         env.tool_schemas(),
         env.task_source("train"),
     )
+
+
+@torch.no_grad()
+def round_off(model: LlamaForCausalLM) -> None:
+    """Make the parameters what will be on disk: what comes next begins there, now or later.
+
+    The model itself stays in float32: its rotary frequencies are no parameters, and are never
+    read from disk.
+    """
+    for parameter in model.parameters():
+        parameter.copy_(parameter.bfloat16())
 
 
 def write(out: Path, model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast) -> None:
