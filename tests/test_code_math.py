@@ -21,43 +21,6 @@ from agentrl_environments._code_tasks import KINDS, LEVELS, code_task, python_ca
 from agentrl_tools.python import PRELOADED, shared, told
 from tests.processes import below, living
 
-SPOKEN = '''
-from agentrl import ProceduralTasks, Task, tool
-from agentrl.author import run_author
-from agentrl.tooling import ToolResult
-from agentrl_environments._math_tasks import math_task
-from agentrl_environments.code_math import CodeMath
-
-
-def spoken(rng):
-    task = math_task(rng, "easy")
-    return Task(task.prompt, [task.answer], meta={"later": []})
-
-
-class Spoken(CodeMath):
-    """Problems for a calculator whose expressions run as Python."""
-
-    system_prompt = "Solve the problem with the calculator. End with Answer: and the number."
-
-    def task_source(self, split):
-        return ProceduralTasks(spoken, 200, 0, split=split)
-
-    def toolboxes(self):
-        return ()
-
-    def start(self, task):
-        super().start(task)
-        self.box.start(task)
-
-    def release(self):
-        self.box.release()
-
-    @tool(timeout=600.0)
-    async def calculator(self, expression: str) -> ToolResult:
-        """Evaluate arithmetic exactly."""
-        return await run_author(self.box.python, expression)
-'''
-
 ALONE = """
 import os
 from agentrl.registry import make
@@ -225,13 +188,11 @@ def test_no_process_outlives_a_program_that_released_nothing():
 
 
 def test_a_run_trains_on_what_the_sandbox_answered(tmp_path):
-    path = tmp_path / "spoken.py"
-    path.write_text(SPOKEN)
     shared(preload=PRELOADED).run("1")
     server = below(os.getpid())
     config = TrainConfig.model_validate(
         {
-            "env": {"name": f"{path}:Spoken"},
+            "env": {"name": "code_math"},
             "select": {"n": 8, "m": 4},
             "train": {"steps": 1, "tasks_per_step": 2},
             "heldout": {"tasks": 2},

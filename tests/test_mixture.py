@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from agentrl import registry
 from agentrl.cli.entry import main
+from agentrl.config import TrainConfig
 from agentrl.errors import UsageError
 from agentrl.mixture import FROM, Part, firsts, interleaved, mixture_of
 from agentrl.state import Standing, draw
 from agentrl.task import ListTasks, Task
+from agentrl.training import train
 from tests import bad_envs
 
 LABELS = "tests.bad_envs:Good"
@@ -150,3 +152,21 @@ def test_an_evaluation_tells_of_each_part(trained, capsys):
     assert set(by["env"]["tool_math"]) == {"mean", "low", "high", "tasks"}
     assert main(words) == 0
     assert "env tool_math" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_embedded_policy_learns_both_parts_of_a_mixture(tmp_path):
+    config = TrainConfig.model_validate(
+        {
+            "env": {"name": "tool_math*1,code_math*1"},
+            "train": {"steps": 30},
+            "heldout": {"tasks": 120},
+            "run": {"out": str(tmp_path), "name": "run", "progress": "off"},
+        }
+    )
+    train(config)
+    facts = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))
+    before, after = (facts["heldout"][when]["by"]["env"] for when in ("before", "after"))
+    for part in ("tool_math", "code_math"):
+        assert after[part]["low"] > before[part]["high"], part
+        assert after[part]["mean"] > before[part]["mean"] + 0.3, part
