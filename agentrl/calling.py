@@ -12,6 +12,7 @@ import inspect
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -38,6 +39,8 @@ QUICK = 10_000
 SIDE_BY_SIDE = 64
 """Blocking calls of a turn that run at the same time; others wait, and their time with them."""
 NOT_RUN = "not run: another call of the turn ended the episode."
+Slot = Callable[[], AbstractAsyncContextManager[None]]
+"""A block for one call to run in; a driver that bounds how many run at once may keep it waiting."""
 _PLAIN = (str, int, float, bool, type(None))
 """What becomes text at once."""
 
@@ -50,6 +53,7 @@ async def run_calls(
     max_arguments: int = MAX_ARGUMENTS,
     parallel: bool = True,
     share: Share | None = None,
+    slot: Slot = nullcontext,
 ) -> tuple[tuple[ToolOutcome, ...], bool]:
     """Run calls; also whether one of them ended the episode.
 
@@ -69,8 +73,10 @@ async def run_calls(
         parallel: Whether calls run side by side at all.
         share: Of the threads that may be left behind; where it is used up, a call that needs a
             thread is refused in words.
+        slot: What each call that is run runs in; its time begins inside.
     """
-    room = _Room(max_chars, max_arguments, share or Share(), asyncio.Semaphore(SIDE_BY_SIDE))
+    blocking = asyncio.Semaphore(SIDE_BY_SIDE)
+    room = _Room(max_chars, max_arguments, share or Share(), blocking, slot)
     outcomes: list[ToolOutcome] = []
     ended = False
     for batch in _batches(tools, calls, parallel):
@@ -130,6 +136,7 @@ class _Room:
     max_arguments: int
     share: Share
     blocking: asyncio.Semaphore
+    slot: Slot
 
 
 async def _run(
@@ -142,8 +149,9 @@ async def _run(
     if spec is None:
         return _complain(name, "unknown_tool", _unknown(call.name, tools)), False
     if inspect.iscoroutinefunction(spec.fn):
-        return await _timed(spec, call, room)
-    async with room.blocking:
+        async with room.slot():
+            return await _timed(spec, call, room)
+    async with room.blocking, room.slot():
         return await _timed(spec, call, room)
 
 

@@ -34,6 +34,10 @@ class Chosen:
     """One per trajectory."""
     oversize: int = 0
     """Trajectories too long for a micro-batch."""
+    staleness: tuple[int, ...] = ()
+    """Updates that each trajectory is behind the weights that would learn from it."""
+    stale: int = 0
+    """Trajectories further behind than is allowed."""
 
     @property
     def kept(self) -> list[tuple[Trajectory, Mark]]:
@@ -52,6 +56,8 @@ def choose(
     truncated: str = "score",
     attention_length: int = 0,
     most_tokens: int | None = None,
+    version: int = 0,
+    max_staleness: int | None = None,
 ) -> Chosen:
     """Select, then normalise each group's kept rewards.
 
@@ -65,15 +71,20 @@ def choose(
         attention_length: Length at which attention costs as much as the rest; 0 counts tokens.
         most_tokens: A trajectory with a longer branch is out before anything is compared: no
             micro-batch holds it, and left out later it would have moved its group's mean.
+        version: Of the weights that are about to learn.
+        max_staleness: A trajectory with a token of weights further behind is out likewise: left
+            out later it would have taken the place of another.
     """
     rows = [t for g in groups for t in g.trajectories]
     rewards, comparable = judged(
         [t.reward for t in rows], [t.stop.status == "truncated" for t in rows], truncated
     )
     oversize = [most_tokens is not None and longest(t) > most_tokens for t in rows]
+    behind = tuple(staleness(t, version) for t in rows)
+    stale = [max_staleness is not None and updates > max_staleness for updates in behind]
     valid = [
-        t.valid and known and not long
-        for t, known, long in zip(rows, comparable, oversize, strict=True)
+        t.valid and known and not (long or old)
+        for t, known, long, old in zip(rows, comparable, oversize, stale, strict=True)
     ]
     selection = select(
         rewards,
@@ -95,7 +106,12 @@ def choose(
         for i, value in zip(kept, values, strict=True):
             marks[start + i] = Mark(kept=True, advantage=value, weight=weights[start + i])
         start = own.stop
-    return Chosen(tuple(rows), selection, tuple(marks), sum(oversize))
+    return Chosen(tuple(rows), selection, tuple(marks), sum(oversize), behind, sum(stale))
+
+
+def staleness(trajectory: Trajectory, version: int) -> int:
+    """Updates since the oldest weights that any of its tokens came from; 0 where none did."""
+    return version - trajectory.oldest if trajectory.num_trained_tokens else 0
 
 
 def longest(trajectory: Trajectory) -> int:

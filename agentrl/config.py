@@ -13,10 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from agentrl.errors import UsageError, suggestion
 from agentrl.memory.size import parse_size
+from agentrl.pilot import shortest
+from agentrl.schedule import Asked
 from agentrl.selection.question import OPTIMAL, Question, check
 
 SINKS = ("tensorboard", "trackio", "wandb")
-EngineName = Literal["auto", "transformers", "vllm"]
+EngineName = Literal["auto", "transformers", "vllm", "vllm-server"]
 Progress = Literal["auto", "plain", "json", "off"]
 
 
@@ -94,9 +96,52 @@ class EngineSection(Section):
     )
     max_live: int = Field(256, ge=1, description="Episodes played at once.")
     memory_share: float = Field(
-        0.4, gt=0, le=0.95, description="Share of the GPU's memory that vLLM takes."
+        0.0,
+        ge=0,
+        le=0.95,
+        description="Share of the GPU's memory that vLLM takes; 0: what the update leaves.",
+    )
+    sleep: bool = Field(
+        False, description="On a GPU vLLM gives its memory back during each update."
     )
     cache_gib: float = Field(1.0, gt=0, description="Key-value cache of vLLM on a CPU, GiB.")
+    urls: tuple[str, ...] = Field((), description="Addresses of vLLM servers, each its own --url.")
+    weights: Literal["auto", "folder", "lora", "nccl", "ipc"] = Field(
+        "auto",
+        description="How servers get new weights: files in a folder, adapters by name, or GPU to "
+        "GPU; auto: adapters where there are any, else the folder.",
+    )
+    weights_folder: str = Field(
+        "", description="Folder that trainer and servers both see; empty: a temporary one."
+    )
+    requests: int = Field(
+        0, ge=0, description="Requests at one server at once; 0: the rows of its batch."
+    )
+    retries: int = Field(3, ge=0, description="How often a turn is asked of servers again.")
+    request_timeout: float = Field(
+        60.0, gt=0, description="Seconds a server may take for an answer, beside its tokens."
+    )
+    token_timeout: float = Field(
+        1.0, gt=0, description="Seconds more that it may take for each token asked for."
+    )
+    sync_timeout: float = Field(
+        600.0, gt=0, description="Seconds a server may take for one step of a hand-over."
+    )
+    patience: float = Field(
+        120.0, ge=0, description="Seconds without any server after which the run ends."
+    )
+
+    @model_validator(mode="after")
+    def served(self) -> Self:
+        """Servers are named where they are used, and only there."""
+        if self.name == "vllm-server" and not self.urls:
+            raise ValueError(
+                "vllm-server: no server is named. Start one with `agentrl serve`, and add "
+                "--url http://127.0.0.1:8000."
+            )
+        if self.urls and self.name != "vllm-server":
+            raise ValueError("urls: only servers have addresses. Add --engine vllm-server.")
+        return self
 
 
 class RolloutSection(Section):
@@ -112,6 +157,29 @@ class RolloutSection(Section):
         2048, ge=16, description="Tokens of one tool result; the middle goes, with a notice."
     )
     timeout: float = Field(600.0, gt=0, description="Seconds an episode may take.")
+    schedule: Asked = Field(
+        "auto",
+        description="waves: the turns of all episodes together, repeatable to the bit; stream: "
+        "each as soon as its tools return; auto: waves with transformers.",
+    )
+    requests_at_once: int = Field(
+        0, ge=0, description="Turns at the engine at once, all episodes together; 0: no limit."
+    )
+    resets_at_once: int = Field(
+        64, ge=0, description="Environments made or reset at once; 0: no limit."
+    )
+    calls_at_once: int = Field(
+        256, ge=0, description="Calls of tools at once, all episodes together; 0: no limit."
+    )
+    max_refills: int = Field(
+        1, ge=0, description="Times an episode that infrastructure broke is played again."
+    )
+    oversample: int = Field(
+        0,
+        ge=0,
+        description="Episodes of a group beyond n, of which the last to end are given up; 0: wait "
+        "for all. Short episodes end first: see rollout/length_bias.",
+    )
 
 
 class SelectSection(Section):
@@ -214,6 +282,12 @@ class UpdateSection(Section):
     )
     clip_low: float = Field(0.2, gt=0, lt=1, description="Ratio may fall to 1 - this.")
     clip_high: float = Field(0.2, gt=0, description="Ratio may rise to 1 + this.")
+    tis_cap: float = Field(
+        2.0, ge=0, description="Most that a token's ratio to its engine weighs; 0: no limit."
+    )
+    mismatch_limit: float = Field(
+        0.0, ge=0, description="Mean |log ratio| above which a row counts for nothing; 0: none."
+    )
     grad_norm: float = Field(1.0, gt=0, description="Gradients are clipped to this length.")
     tokens_per_micro_batch: int | Literal["auto"] = Field(
         "auto", description="Most tokens that go forward at once; auto: what memory allows."
@@ -235,6 +309,14 @@ class UpdateSection(Section):
         """A number of tokens, or auto."""
         return _tokens(value, least=1)
 
+    @field_validator("tis_cap")
+    @classmethod
+    def above_one(cls, value: float) -> float:
+        """A token that the engine and the learner agree on keeps its whole weight."""
+        if 0 < value < 1:
+            raise ValueError("below 1 it would cut ratios of 1 too. Give 1 or more, or 0.")
+        return value
+
     @field_validator("memory")
     @classmethod
     def sized(cls, value: str) -> str:
@@ -252,8 +334,26 @@ class TrainSection(Section):
 
     steps: int = Field(40, ge=1, description="Steps of the run.")
     tasks_per_step: int = Field(4, ge=1, description="Different tasks a step.")
+    max_staleness: int = Field(
+        0, ge=0, description="Steps played ahead while one is learned from; 0: one after the other."
+    )
     curriculum: bool = Field(
         False, description="Draw more from levels of difficulty where half of the episodes succeed."
+    )
+    skip_flat: int = Field(
+        0, ge=0, description="Flat groups in a row after which a task is skipped; 0: never."
+    )
+    pilot: int = Field(
+        0, ge=0, description="Episodes played first; the rest unless they are flat; 0: all at once."
+    )
+    pilot_certainty: float = Field(
+        1 / 3, gt=0, le=1, description="Chance of a flat rest that ends a group after its pilot."
+    )
+    audit: float = Field(
+        0.1,
+        gt=0,
+        le=1,
+        description="Share of flat pilots played on anyway, and first chance of a skipped task.",
     )
     seed: int = Field(0, ge=0, description="Seed of everything that is drawn.")
     eval_every: int = Field(0, ge=0, description="Held-out evaluation every k steps; 0: ends only.")
@@ -327,6 +427,30 @@ class TrainConfig(Section):
             raise ValueError(
                 "temperature: must be more than 0 in training. At 0 all n episodes of a task "
                 "are the same. Leave it at 1."
+            )
+        return self
+
+    @model_validator(mode="after")
+    def pilot_that_decides(self) -> Self:
+        """A pilot is part of a group, and long enough to end one."""
+        n, train = self.select.n, self.train
+        least = shortest(n, train.pilot_certainty)
+        if train.pilot and (least is None or not least <= train.pilot < n):
+            fits = f"{least} to {n - 1}" if least else "none at all"
+            raise ValueError(
+                f"a pilot of {train.pilot} ends no group of n = {n}. With certainty "
+                f"{train.pilot_certainty:.2g} it may have {fits}. "
+                "A lower --train.pilot_certainty allows shorter ones."
+            )
+        return self
+
+    @model_validator(mode="after")
+    def awake_where_it_plays(self) -> Self:
+        """What plays during an update does not sleep through it."""
+        if self.engine.sleep and self.train.max_staleness:
+            raise ValueError(
+                "sleep: with --max-staleness above 0 the engine plays during updates. "
+                "Leave one of the two out."
             )
         return self
 

@@ -96,6 +96,7 @@ def _stepped(e: Stepped) -> str:
         f"spread {_number(r['select/spread_all'])}>{_number(r['select/spread_kept'])}",
         f"kept {r['select/kept']}/{r['select/of']}",
         f"flat {r['select/flat']}",
+        *_left_out(r),
         f"turns {_number(r['env/turns'], 1)}",
         f"tools {_number(r['env/tool_calls'], 1)}",
         f"failed {r['env/tool_failures']:.0%}",
@@ -108,6 +109,12 @@ def _stepped(e: Stepped) -> str:
         f"left {duration(e.left)}",
     ]
     return " ".join(facts)
+
+
+def _left_out(row: Mapping[str, Any]) -> list[str]:
+    """What `reward` is not of, where anything was left out."""
+    told = {"skipped": row.get("play/skipped"), "stopped": row.get("play/pilot_flat")}
+    return [f"{name} {count}" for name, count in told.items() if count]
 
 
 def _number(value: float | None, digits: int = 2) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from itertools import takewhile
@@ -18,7 +19,7 @@ from typing import Any, ClassVar
 
 from agentrl.author import inherited, run_author
 from agentrl.blocking import PrivateLoop, refuse_running_loop
-from agentrl.calling import MAX_ARGUMENTS, run_calls
+from agentrl.calling import MAX_ARGUMENTS, Slot, run_calls
 from agentrl.errors import AgentRLError, EnvironmentFault, UsageError, blame
 from agentrl.formats.hermes import parse
 from agentrl.message import AssistantTurn, Message, ToolOutcome, Turn, copied
@@ -29,7 +30,7 @@ from agentrl.spaces import ActionSpace, MessagesSpace
 from agentrl.task import Task, TaskSource
 from agentrl.toolbox import Toolbox, taken, tools_of_boxes
 from agentrl.tooling import ToolSpec, is_tool, tools_of
-from agentrl.trajectory import Branch, Stop, Trajectory, tool_calls
+from agentrl.trajectory import Branch, Stop, Trajectory
 from agentrl.workers import Share
 
 StepResult = tuple[list[Message], float, bool, bool, dict[str, Any]]
@@ -59,11 +60,17 @@ class ToolEnv(SeededLate[list[Message], str | AssistantTurn]):
 
     clip: Callable[[str], str] = staticmethod(str)
     """Shortens a tool result further; a driver that counts in tokens sets it on the instance."""
+    ending: Callable[[], None] = staticmethod(lambda: None)
+    """Called when the policy has no more to say, before it is scored; a driver may set it."""
+    slot: Slot = staticmethod(nullcontext)
+    """What each call of a tool runs in; a driver that bounds how many run at once sets it."""
     _tools: ClassVar[Mapping[str, ToolSpec]] = MappingProxyType({})
     _loop: PrivateLoop | None = None
     _task: Task | None = None
     _opening: tuple[Message, ...] = ()
     _turns: tuple[Turn, ...] = ()
+    _called: int = 0
+    """Calls that the policy wrote so far: no turn has to count those of all before."""
     _end: EpisodeEnd | None = None
     _held: Sequence[ToolEnv | Toolbox] = ()
     """Whose `start` was called and `release` not yet, in the order of starting."""
@@ -168,6 +175,7 @@ class ToolEnv(SeededLate[list[Message], str | AssistantTurn]):
         await self.arelease()
         self._reseed(seed)
         self._task, self._opening, self._turns, self._end = None, (), (), None
+        self._called = 0
         task, split = asked_for(options or {})
         if task is None:
             task = self._draw(split)
@@ -201,6 +209,7 @@ class ToolEnv(SeededLate[list[Message], str | AssistantTurn]):
         self._playing()
         # Noted at once: an episode that is cancelled while its tools run still has its last turn.
         self._turns = (*self._turns, Turn(turn))
+        self._called += len(turn.calls)
         try:
             stop = await self._play(turn)
         except AgentRLError as error:
@@ -215,6 +224,7 @@ class ToolEnv(SeededLate[list[Message], str | AssistantTurn]):
         if self._end is not None:
             return self._end
         task = self._playing()
+        self.ending()
         seed = self.np_random_seed
         played = Trajectory(task, 0, seed, self._opening, self._turns, stop, tuple(branches))
         try:
@@ -272,7 +282,7 @@ class ToolEnv(SeededLate[list[Message], str | AssistantTurn]):
             return Stop.MAX_TOKENS
         if not turn.calls:
             return await self._hear()
-        if tool_calls(self.turns) > self.max_tool_calls:
+        if self._called > self.max_tool_calls:
             return Stop.MAX_TOOL_CALLS
         outcomes, terminate = await run_calls(
             self._offered(),
@@ -281,6 +291,7 @@ class ToolEnv(SeededLate[list[Message], str | AssistantTurn]):
             max_arguments=self.max_argument_chars,
             parallel=self.parallel_tools,
             share=self._share,
+            slot=self.slot,
         )
         self._amend(outcomes=tuple(self._clipped(outcome) for outcome in outcomes))
         if terminate:

@@ -12,22 +12,30 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
+from agentrl.answer import checked
 from agentrl.env import ToolEnv
-from agentrl.errors import EnvironmentFault, RenderError
+from agentrl.errors import EnvironmentFault, RenderError, TurnLost
+from agentrl.gate import Gates
 from agentrl.message import Message
+from agentrl.notice import GivenUp, Notice
 from agentrl.policy import Completion, Engine, Request, Sampling
 from agentrl.render import Renderer
 from agentrl.scoring import EpisodeEnd
+from agentrl.tape import Tape
 from agentrl.task import Task
-from agentrl.trajectory import Branch, Span, Stop, Trajectory, conversation
+from agentrl.trajectory import Span, Stop, Trajectory, conversation
+from agentrl.unbroken import unbroken
 
 T = TypeVar("T")
+LETTING_GO = 5.0
+"""Seconds that an environment has to release what it holds after its episode was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,11 @@ class Play:
     limits: Limits
     split: str = "train"
     clock: Callable[[], float] = time.monotonic
+    gates: Gates = field(default_factory=Gates)
+    max_refills: int = 1
+    """How often an episode that infrastructure broke is played again."""
+    learns: bool = False
+    """Its tokens will be trained on: a turn without log-probs breaks its episode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,42 +87,6 @@ class Seat:
         return (self.position, self.member)
 
 
-@dataclass(slots=True)
-class _Tape:
-    """What has been recorded so far; grows only at its end."""
-
-    past: tuple[Branch, ...] = ()
-    branch: Branch = field(default_factory=Branch)
-    sampled: int = 0
-    version: int = 0
-    ids: list[int] = field(default_factory=list)
-
-    @property
-    def branches(self) -> tuple[Branch, ...]:
-        return (*self.past, self.branch) if self.branch.spans else self.past
-
-    def begin(self, ids: Sequence[int]) -> None:
-        """Start a branch with a prompt; a branch before it stays as it is."""
-        self.past = self.branches
-        self.branch = Branch()
-        self.ids = []
-        self.add(Span("prompt", tuple(ids)))
-
-    def add(self, *spans: Span) -> None:
-        self.branch = self.branch.plus(*spans)
-        for span in spans:
-            self.ids.extend(span.ids)
-
-    def say(self, completion: Completion) -> None:
-        if not self.sampled:
-            self.version = completion.version
-        self.sampled += len(completion.ids)
-        ids, logprobs = completion.ids, completion.logprobs
-        for version, start, end in completion.pieces():
-            known = None if logprobs is None else logprobs[start:end]
-            self.add(Span("sampled", ids[start:end], known, version))
-
-
 def seed_from(*entropy: int) -> int:
     """A seed of 63 bits, which every engine takes, that depends on these numbers alone."""
     return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> np.uint64(1))
@@ -120,21 +97,31 @@ def turn_seed(seed: int, turn: int) -> int:
     return seed_from(seed, turn)
 
 
-async def play(env: ToolEnv, seat: Seat, world: Play) -> Trajectory:
-    """Play one episode to its end.
+def once(fn: Callable[[], None]) -> Callable[[], None]:
+    """A function that does it the first time only."""
+    left = [fn]
+    return lambda: left.pop()() if left else None
+
+
+async def play(env: ToolEnv, seat: Seat, world: Play, notice: Notice | None = None) -> Trajectory:
+    """Play one episode to its end, or until a notice says that nobody needs it.
 
     Raises:
-        EngineError: the engine failed; everything the environment does wrong is recorded
-            in the trajectory instead.
+        EngineError: the engine failed. A turn alone that was lost, and everything that the
+            environment does wrong, is recorded in the trajectory instead.
     """
-    tape, deadline = _Tape(), world.clock() + world.limits.timeout
+    tape, notice = Tape(), notice or Notice()
+    leave = once(partial(world.engine.finish, seat.session))
+    # Nobody who waits for its turns waits for its reward.
+    env.ending = leave
     end = EpisodeEnd(Stop.ENV_ERROR, problem="it was given up")
     try:
-        end = await _play(env, seat, world, tape, deadline)
-    except EnvironmentFault as fault:
+        async with notice.heeded():
+            end = await _play(_Table(env, seat, world, tape, notice))
+    except (EnvironmentFault, TurnLost, GivenUp) as fault:
         end = EpisodeEnd(stop=Stop.ENV_ERROR, problem=str(fault))
     finally:
-        world.engine.finish(seat.session)
+        leave()
         end = await _release(env, world, end)
     return Trajectory(
         task=seat.task,
@@ -143,7 +130,7 @@ async def play(env: ToolEnv, seat: Seat, world: Play) -> Trajectory:
         opening=tuple(env.opening),
         turns=tuple(env.turns),
         stop=end.stop,
-        branches=tape.branches,
+        branches=tuple(tape),
         reward=end.reward,
         reward_parts=end.parts,
         correct=end.correct,
@@ -152,39 +139,64 @@ async def play(env: ToolEnv, seat: Seat, world: Play) -> Trajectory:
     )
 
 
-async def _play(env: ToolEnv, seat: Seat, world: Play, tape: _Tape, deadline: float) -> EpisodeEnd:
-    options = {"task": seat.task, "split": world.split}
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """All that one episode is played with."""
+
+    env: ToolEnv
+    seat: Seat
+    world: Play
+    tape: Tape
+    notice: Notice
+
+
+async def _play(table: _Table) -> EpisodeEnd:
+    env, world, tape = table.env, table.world, table.tape
+    deadline = world.clock() + world.limits.timeout
     env.clip = lambda text: world.renderer.clip(text, world.limits.max_observation_tokens)
-    opening = await _reset(env, seat, world, options, deadline)
-    tape.begin(world.renderer.render(opening, env.tool_schemas()))
+    env.slot = partial(world.gates.calls.at, table.seat.position)
+    opening = await _reset(table, deadline)
+    # The same for a whole episode: made once, not in each turn.
+    tools = env.tool_schemas()
+    tape.begin(world.renderer.render(opening, tools))
     turn = 0
     while True:
+        table.notice.refuse_if_given()
         stop, room = _room(tape, world)
         if stop is None and world.clock() > deadline:
             stop = Stop.TIMEOUT
         if stop is not None:
             return await _end(env, world, stop, tape)
-        request = _request(seat, world, tape, room, turn)
-        completion = await world.engine.generate(request)
+        request = _request(table.seat, world, tape, room, turn)
+        completion = await _said(table, request)
         tape.say(completion)
         assistant = world.renderer.parse(
-            completion.ids, completion.finish_reason, env.tool_schemas(), request.prompt_ids
+            completion.ids, completion.finish_reason, tools, request.prompt_ids
         )
         try:
-            news, *_ = await _within(deadline, world, env.astep(assistant, branches=tape.branches))
+            news, *_ = await _within(deadline, world, env.astep(assistant, branches=tape))
         except TimeoutError:
             return await _end(env, world, Stop.TIMEOUT, tape)
         if env.end is not None:
             return env.end
-        _observe(env, world.renderer, tape, completion, news)
+        _observe(table, tools, completion, news)
         turn += 1
 
 
-async def _reset(
-    env: ToolEnv, seat: Seat, world: Play, options: dict[str, object], deadline: float
-) -> Sequence[Message]:
+async def _said(table: _Table, request: Request) -> Completion:
+    world = table.world
+    async with world.gates.requests.at(table.seat.position):
+        completion = await world.engine.generate(request)
+    return checked(completion, request, learns=world.learns)
+
+
+async def _reset(table: _Table, deadline: float) -> Sequence[Message]:
+    env, seat, world = table.env, table.seat, table.world
+    options = {"task": seat.task, "split": world.split}
     try:
-        opening, _ = await _within(deadline, world, env.areset(seed=seat.seed, options=options))
+        async with world.gates.resets.at(seat.position):
+            work = env.areset(seed=seat.seed, options=options)
+            opening, _ = await _within(deadline, world, work)
     except TimeoutError:
         raise EnvironmentFault(f"reset took over {world.limits.timeout} s") from None
     return opening
@@ -193,20 +205,21 @@ async def _reset(
 async def _release(env: ToolEnv, world: Play, end: EpisodeEnd) -> EpisodeEnd:
     """Let go of what the episode held; where that breaks, the next episode cannot be trusted."""
     try:
-        await asyncio.wait_for(env.arelease(), world.limits.timeout)
+        await unbroken(asyncio.wait_for(env.arelease(), world.limits.timeout), LETTING_GO)
     except (EnvironmentFault, TimeoutError) as fault:
         return EpisodeEnd(stop=Stop.ENV_ERROR, problem=str(fault) or "release took too long")
     return end
 
 
-async def _end(env: ToolEnv, world: Play, stop: Stop, tape: _Tape) -> EpisodeEnd:
+async def _end(env: ToolEnv, world: Play, stop: Stop, tape: Tape) -> EpisodeEnd:
     try:
-        return await asyncio.wait_for(env.aend(stop, branches=tape.branches), world.limits.timeout)
+        async with asyncio.timeout(world.limits.timeout):
+            return await env.aend(stop, branches=tape)
     except TimeoutError:
         raise EnvironmentFault(f"reward took over {world.limits.timeout} s") from None
 
 
-def _room(tape: _Tape, world: Play) -> tuple[Stop | None, int]:
+def _room(tape: Tape, world: Play) -> tuple[Stop | None, int]:
     """Tokens the next turn may take, or why there is no next turn."""
     limits = world.limits
     if len(tape.ids) + limits.max_turn_tokens > min(limits.max_context, world.engine.max_context):
@@ -215,7 +228,7 @@ def _room(tape: _Tape, world: Play) -> tuple[Stop | None, int]:
     return (None, room) if room > 0 else (Stop.MAX_TOKENS, 0)
 
 
-def _request(seat: Seat, world: Play, tape: _Tape, room: int, turn: int) -> Request:
+def _request(seat: Seat, world: Play, tape: Tape, room: int, turn: int) -> Request:
     return Request(
         prompt_ids=tuple(tape.ids),
         max_tokens=room,
@@ -228,9 +241,8 @@ def _request(seat: Seat, world: Play, tape: _Tape, room: int, turn: int) -> Requ
 
 
 def _observe(
-    env: ToolEnv,
-    renderer: Renderer,
-    tape: _Tape,
+    table: _Table,
+    tools: Sequence[Mapping[str, Any]],
     completion: Completion,
     news: Sequence[Message],
 ) -> None:
@@ -239,19 +251,28 @@ def _observe(
     Raises:
         EnvironmentFault: the template takes neither; that ends this episode and no other.
     """
+    env, renderer, tape = table.env, table.world.renderer, table.tape
     try:
-        suffix = renderer.extend(tape.ids, completion.finish_reason, news)
+        suffix = renderer.extend(
+            tape.ids,
+            completion.finish_reason,
+            news,
+            sampled=len(completion.ids),
+            searched=tape.searched,
+        )
     except RenderError:
         suffix = None
     if suffix is None:
         history = conversation(env.opening, env.turns)
         try:
-            tape.begin(renderer.render(history, env.tool_schemas()))
+            tape.begin(renderer.render(history, tools))
         except RenderError as error:
             raise EnvironmentFault(f"the conversation cannot go on: {error}") from error
     else:
+        tape.searched = suffix.searched
         tape.add(Span("scaffold", suffix.scaffold), Span("observation", suffix.observation))
 
 
 async def _within(deadline: float, world: Play, work: Awaitable[T]) -> T:
-    return await asyncio.wait_for(work, max(0.001, deadline - world.clock()))
+    async with asyncio.timeout(max(0.001, deadline - world.clock())):
+        return await work

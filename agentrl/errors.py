@@ -12,6 +12,7 @@ Not   a place for messages: the text is written where the mistake is seen
     ├── EnvironmentFault    the environment or its infrastructure broke: never a reward
     ├── RenderError         a chat template cannot be used exactly
     ├── EngineError         an engine failed, or gave something that cannot be true
+    │   └── TurnLost        one turn came to nothing: its episode is left out, the engine goes on
     ├── WeightSyncError     an engine does not compute with the weights it was handed
     └── RunError            a run cannot go on; what it had is kept
 """
@@ -56,6 +57,10 @@ class RenderError(AgentRLError):
 
 class EngineError(AgentRLError):
     """An engine failed while generating or loading."""
+
+
+class TurnLost(EngineError):
+    """One turn was aborted, or its answer can't be used; the engine goes on with others."""
 
 
 class WeightSyncError(EngineError):

@@ -32,6 +32,10 @@ class UpdateReport:
     max_gap: float | None
     """Largest difference between the learner's log-prob and the engine's."""
     clip_fraction: float | None
+    capped: float | None
+    """Share of trained tokens whose importance weight was cut to the cap."""
+    masked: int
+    """Rows too far from the policy that sampled them: forwarded, and without weight."""
     entropy: float | None
     """Mean over trained tokens, nats."""
     peak_bytes: int
@@ -54,7 +58,7 @@ def added(rows: Tensor) -> list[float]:
 
 def figures(sums: Tensor, *, grad_norm: float | None, **counts: int) -> UpdateReport:
     """Means from one row of sums per rank."""
-    loss, entropy, k3, known, clipped, gap = added(sums)
+    loss, entropy, k3, known, clipped, capped, masked, gap = added(sums)
     trained = counts["trained_tokens"]
     return UpdateReport(
         loss=_finite(loss),
@@ -62,6 +66,8 @@ def figures(sums: Tensor, *, grad_norm: float | None, **counts: int) -> UpdateRe
         k3=_finite(k3 / known) if known else None,
         max_gap=_finite(gap) if known else None,
         clip_fraction=clipped / trained if trained else None,
+        capped=capped / trained if trained else None,
+        masked=int(masked),
         entropy=_finite(entropy / trained) if trained else None,
         skipped=grad_norm is None,
         **counts,

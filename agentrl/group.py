@@ -3,19 +3,27 @@
 In    tasks, n, a maker of environments for them, what episodes share (Play)
 Out   Group per task, members in order, whatever order they ended in
 Not   selection: a group holds all of its trajectories, broken ones included
+
+Where the engine plays in waves, episodes play in cohorts of a fixed order, and those that
+infrastructure broke are played again after all others: what is computed together never depends on
+time. Else every episode goes its own way: it begins when there is room, asks for a turn when its
+tools have returned, and is scored, let go or played again while others go on. Tasks take turns:
+no task begins its next member while another one that has so many left waits with its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from agentrl.curriculum import Outcome, level_of
-from agentrl.env import ToolEnv
-from agentrl.episode import Play, Seat, play, seed_from
-from agentrl.errors import AgentRLError, EnvironmentFault, blame
+from agentrl.effort import Effort
+from agentrl.episode import Play, Seat, seed_from
+from agentrl.race import Race
+from agentrl.refill import Ended, MakeEnv, play_once, play_seat
+from agentrl.schedule import refuse_in_waves
 from agentrl.task import Task
 from agentrl.trajectory import Stop, Trajectory
 
@@ -32,6 +40,8 @@ class Group:
 
     task: Task
     trajectories: tuple[Trajectory, ...]
+    effort: Effort = field(default_factory=Effort)
+    """What was played beside them."""
 
     @property
     def rewards(self) -> list[float | None]:
@@ -61,70 +71,127 @@ def seed_for(run_seed: int, step: int, task_hash: str, member: int) -> int:
 
 
 async def play_groups(
-    make_env: Callable[[Task], ToolEnv],
+    make_env: MakeEnv,
     tasks: Sequence[Task],
     *,
     n: int,
     seed_of: Callable[[Task, int], int],
     world: Play,
     on_done: OnDone | None = None,
+    first: int = 0,
+    spare: int = 0,
 ) -> list[Group]:
-    """Play n episodes of every task; those that infrastructure broke are played once more."""
+    """Play n episodes of every task; those that infrastructure broke are played again.
+
+    Args:
+        make_env: A fresh environment for a task.
+        tasks: One group each.
+        n: Members of a group.
+        seed_of: Seed of a task's member.
+        world: What episodes share.
+        on_done: Told of each episode that ended, for at most as many as the groups hold.
+        first: Only the members from there on: the ones before were played already.
+        spare: Episodes of each task beyond n. A group is complete with the first valid ones; the
+            others are given up. Its members are then not numbered without gaps.
+
+    Raises:
+        UsageError: there are spare episodes, and the engine plays in waves.
+        EngineError: the engine failed.
+    """
+    if world.engine.wave:
+        refuse_in_waves(oversample=spare, requests=0)
     seats = [
         Seat(task, position, member, seed_of(task, member))
         for position, task in enumerate(tasks)
-        for member in range(n)
+        for member in range(first, n + spare)
     ]
-    played = await _play_all(make_env, seats, world, on_done)
-    broken = [i for i, t in enumerate(played) if t.stop is Stop.ENV_ERROR]
-    again = await _play_all(make_env, [seats[i] for i in broken], world, None)
-    for i, trajectory in zip(broken, again, strict=True):
-        played[i] = trajectory
-    return [Group(task, tuple(played[p * n : (p + 1) * n])) for p, task in enumerate(tasks)]
+    if world.engine.wave:
+        played: Sequence[Ended | None] = await _in_waves(make_env, seats, world, on_done)
+    else:
+        played = await _in_stream(make_env, seats, world, n - first, on_done)
+    size = n + spare - first
+    rows = [played[p * size : (p + 1) * size] for p in range(len(tasks))]
+    return [_group(task, row, n - first) for task, row in zip(tasks, rows, strict=True)]
 
 
-async def _play_all(
-    make_env: Callable[[Task], ToolEnv],
+def _group(task: Task, played: Sequence[Ended | None], wanted: int) -> Group:
+    """Those that count, filled up with others where they are too few; members in order."""
+    begun = [ended for ended in played if ended is not None]
+    places = sorted(range(len(begun)), key=lambda i: not begun[i].counts)[:wanted]
+    kept = set(places)
+    effort = Effort(
+        refilled=tuple(problem for ended in begun for problem in ended.broken),
+        given_up=tuple(
+            ended.trajectory.num_trained_tokens
+            for place, ended in enumerate(begun)
+            if place not in kept
+        ),
+    )
+    return Group(task, tuple(begun[place].trajectory for place in sorted(places)), effort)
+
+
+async def _in_stream(
+    make_env: MakeEnv,
     seats: Sequence[Seat],
     world: Play,
+    wanted: int,
     on_done: OnDone | None,
+) -> list[Ended | None]:
+    """None for a seat whose group was complete before there was room for it."""
+    room = asyncio.Semaphore(world.engine.max_live)
+    races = {seat.position: Race(wanted) for seat in seats}
+
+    async def one(seat: Seat) -> Ended | None:
+        race = races[seat.position]
+        notice = race.enter()
+        async with room:
+            if notice.given:
+                return None
+            ended = await play_seat(make_env, seat, world, notice)
+        in_time = race.arrive(ended.trajectory)
+        if in_time and on_done is not None and race.arrived <= race.wanted:
+            on_done(ended.trajectory)
+        return replace(ended, in_time=in_time)
+
+    taking_turns = sorted(seats, key=lambda seat: (seat.member, seat.position))
+    with world.engine.episodes([seat.session for seat in taking_turns]):
+        played = await _all_or_first_error([one(seat) for seat in taking_turns])
+    by_seat = {seat.session: ended for seat, ended in zip(taking_turns, played, strict=True)}
+    return [by_seat[seat.session] for seat in seats]
+
+
+async def _in_waves(
+    make_env: MakeEnv, seats: Sequence[Seat], world: Play, on_done: OnDone | None
+) -> list[Ended]:
+    """All of them, then again those that are broken, as often as is allowed."""
+    played = [Ended(t) for t in await _in_cohorts(make_env, seats, world, on_done)]
+    for _ in range(world.max_refills):
+        broken = [i for i, e in enumerate(played) if e.trajectory.stop is Stop.ENV_ERROR]
+        again = await _in_cohorts(make_env, [seats[i] for i in broken], world, None)
+        for i, trajectory in zip(broken, again, strict=True):
+            problems = (*played[i].broken, played[i].trajectory.problem)
+            played[i] = Ended(trajectory, problems)
+    return played
+
+
+async def _in_cohorts(
+    make_env: MakeEnv, seats: Sequence[Seat], world: Play, on_done: OnDone | None
 ) -> list[Trajectory]:
     """Cohorts of a fixed order: which episodes share a batch never depends on time."""
-    out: list[Trajectory] = []
-    size = world.engine.max_live if world.engine.wave else len(seats)
-    for start in range(0, len(seats), max(1, size)):
-        out += await _play_cohort(make_env, seats[start : start + size], world, on_done)
-    return out
-
-
-async def _play_cohort(
-    make_env: Callable[[Task], ToolEnv],
-    seats: Sequence[Seat],
-    world: Play,
-    on_done: OnDone | None,
-) -> list[Trajectory]:
-    gate = asyncio.Semaphore(world.engine.max_live)
 
     async def one(seat: Seat) -> Trajectory:
-        async with gate:
-            trajectory = await _play_one(make_env, seat, world)
+        trajectory = await play_once(make_env, seat, world)
         if on_done is not None:
             on_done(trajectory)
         return trajectory
 
-    with world.engine.episodes([seat.session for seat in seats]):
-        return await _all_or_first_error([one(seat) for seat in seats])
-
-
-async def _play_one(make_env: Callable[[Task], ToolEnv], seat: Seat, world: Play) -> Trajectory:
-    try:
-        with blame(EnvironmentFault, "making the environment"):
-            env = make_env(seat.task)
-    except AgentRLError as error:
-        world.engine.finish(seat.session)
-        stop, problem = Stop.ENV_ERROR, str(error)
-        return Trajectory(seat.task, seat.member, seat.seed, (), (), stop, problem=problem)
-    return await play(env, seat, world)
+    out: list[Trajectory] = []
+    size = world.engine.max_live
+    for start in range(0, len(seats), size):
+        cohort = seats[start : start + size]
+        with world.engine.episodes([seat.session for seat in cohort]):
+            out += await _all_or_first_error([one(seat) for seat in cohort])
+    return out
 
 
 async def _all_or_first_error(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:

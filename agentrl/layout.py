@@ -31,8 +31,15 @@ class Rows:
     """The engine's log-probs; NaN where it gave none."""
     advantages: Tensor
     weights: Tensor
+    owner: Tensor
+    """Which row the token is of, from 0 and rising."""
     lengths: tuple[int, ...] = ()
     """Of the packed rows, in order; none where rows are padded."""
+
+    @property
+    def columns(self) -> tuple[Tensor, Tensor, Tensor]:
+        """What the loss reads beside the learner's log-probs."""
+        return self.behaviour, self.advantages, self.weights
 
     def to(self, device: torch.device) -> Rows:
         """The same on another device."""
@@ -47,6 +54,7 @@ class Rows:
             moved(self.behaviour),
             moved(self.advantages),
             moved(self.weights),
+            moved(self.owner),
             self.lengths,
         )
 
@@ -80,5 +88,6 @@ def lay_out(
         behaviour=behaviour.flatten()[at],
         advantages=torch.tensor([s.advantage for s in samples], dtype=torch.float32)[row_of],
         weights=torch.tensor(list(token_weights), dtype=torch.float32)[row_of],
+        owner=row_of,
         lengths=lengths if packed else (),
     )

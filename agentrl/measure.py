@@ -111,8 +111,9 @@ def refuse_if_all_broke(groups: Sequence[Group], where: str) -> None:
     every = [t for g in groups for t in g.trajectories]
     if every and all(t.stop is Stop.ENV_ERROR for t in every):
         raise RunError(
-            f"{where}: the environment broke all {len(every)} episodes, each of them twice. "
-            f"The first said: {every[0].problem.rstrip('. ')}. Mend it and go on with --resume."
+            f"{where}: the environment broke all {len(every)} episodes, also when "
+            f"they were played again. The first said: {every[0].problem.rstrip('. ')}. "
+            "Mend it and go on with --resume."
         )
 
 

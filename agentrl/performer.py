@@ -25,6 +25,7 @@ from agentrl.mixture import Mixture
 from agentrl.player import Played, Player, through
 from agentrl.policy import Sampling
 from agentrl.render import renderer_for
+from agentrl.saved import saved
 from agentrl.smollm import TEMPLATE
 from agentrl.task import Task
 from agentrl.weights import ModelWeights, Policy, load_policy
@@ -62,11 +63,14 @@ def pinned(config: EvalConfig) -> EvalConfig:
 
 
 def _local(config: EvalConfig, max_context: int) -> Performer:
-    policy = load_policy(_folder(config), dtype=config.model.dtype)
+    run = config.eval.run
+    name = str(saved(run).folder) if run else config.model.name
+    policy = load_policy(name, dtype=config.model.dtype)
     template = _dress(policy, config.template)
     renderer = renderer_for(policy.tokenizer)
     settings, seed = config.engine, config.eval.seed
-    engine = build.build(build.Order(settings, policy, policy.folder, max_context, seed))
+    order = build.Order(settings, policy, policy.folder, max_context, seed, rollout=config.rollout)
+    engine = build.build(order)
 
     def player(mixture: Mixture, tasks: Sequence[Task], one: EvalConfig) -> Player:
         check_fits(mixture, tasks, renderer, one.rollout, policy)
@@ -75,7 +79,7 @@ def _local(config: EvalConfig, max_context: int) -> Performer:
     async def begin() -> None:
         await engine.load(ModelWeights(policy.model), 0)
 
-    name = config.eval.run or policy.name
+    name = run or policy.name
     model = {
         "name": name,
         "sha256": weights_sha256(policy.folder),
@@ -113,17 +117,6 @@ def _remote(config: EvalConfig) -> Performer:
 def limits_of(rollout: RolloutSection) -> Limits:
     """What an episode may use."""
     return Limits(**{name: getattr(rollout, name) for name in LIMITS})
-
-
-def _folder(config: EvalConfig) -> str:
-    """The model's name, or the folder of a run's checkpointed policy."""
-    if not config.eval.run:
-        return config.model.name
-    run, _, step = config.eval.run.partition("@")
-    if step and not step.isdigit():
-        raise UsageError(f"--run {config.eval.run}: {step!r} is no step. Write RUN or RUN@STEP.")
-    folder = record.locate(run)
-    return str(checkpoint.find(folder.checkpoints, int(step) if step else None) / checkpoint.POLICY)
 
 
 def _dress(policy: Policy, template: str) -> dict[str, str]:

@@ -173,6 +173,8 @@ def episode_row(trajectory: Trajectory, mark: Mark, *, tokens: bool) -> dict[str
         row["problem"] = t.problem
     if tokens:
         row |= {"input_ids": t.input_ids, "loss_mask": t.loss_mask, "logprobs": t.logprobs}
+        if len(t.branches) > 1:
+            row["branches"] = [len(branch.input_ids) for branch in t.branches]
     return row
 
 

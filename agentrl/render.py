@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from agentrl.errors import RenderError, UsageError
@@ -54,6 +55,8 @@ class Suffix:
     """What closes the assistant's turn and was not sampled."""
     observation: tuple[int, ...]
     """The new messages and the next generation prompt."""
+    searched: int = 0
+    """How many of the ids before it are known to hold no reasoning that a template would drop."""
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -96,7 +99,7 @@ class Renderer:
         """Whether the template tells the policy of tools."""
         return self.calls.takes_tools
 
-    @property
+    @cached_property
     def stop_token_ids(self) -> tuple[int, ...]:
         """Ids that end a turn: the template's end markers, its format's, the end of text."""
         eos = self.tokenizer.eos_token_id
@@ -128,25 +131,45 @@ class Renderer:
         previous_ids: Sequence[int],
         finish_reason: FinishReason,
         new_messages: Sequence[Message],
+        *,
+        sampled: int | None = None,
+        searched: int = 0,
     ) -> Suffix | None:
         """What follows `previous_ids` (they end with a sampled turn), or None: begin anew.
 
         All new messages are rendered together, since templates join neighbouring results.
+
+        Args:
+            previous_ids: The branch so far.
+            finish_reason: How its last turn ended.
+            new_messages: What follows it.
+            sampled: How many ids its last turn has; without it all of them are looked through.
+            searched: That of the suffix before, so that no id is looked at in every turn.
         """
-        if self._rewrites(previous_ids, new_messages):
+        drops = self._drops(new_messages)
+        if drops is None or (drops and self._reasons(previous_ids[searched:])):
             return None
-        before, names = self._closing_before(new_messages), self._ids(previous_ids)
+        said = previous_ids if sampled is None else previous_ids[len(previous_ids) - sampled :]
+        suffix = self._suffix(said, finish_reason, new_messages)
+        if suffix is None or not drops:
+            return suffix and replace(suffix, searched=searched)
+        return replace(suffix, searched=len(previous_ids))
+
+    def _suffix(
+        self, said: Sequence[int], finish_reason: FinishReason, new_messages: Sequence[Message]
+    ) -> Suffix | None:
+        before, names = self._closing_before(new_messages), self._ids(said)
         closing, observation = self.calls.template.marks.kept_out(
             list(new_messages),
             lambda news: _after_turn(self.calls, before, news, names),
             lambda suffix: (*suffix[0], *suffix[1]),
         )
-        sampled = previous_ids[-1] if finish_reason == "stop" and previous_ids else None
-        if sampled == closing[0]:
+        last = said[-1] if finish_reason == "stop" and said else None
+        if last == closing[0]:
             return Suffix(closing[1:], observation)
-        if sampled in (self.closing[0], self.closing_call[0]):
+        if last in (self.closing[0], self.closing_call[0]):
             return None  # In an earlier turn the template has another end marker than sampled.
-        return Suffix(() if sampled in self.ends else closing, observation)
+        return Suffix(() if last in self.ends else closing, observation)
 
     def parse(
         self,
@@ -170,6 +193,8 @@ class Renderer:
 
     def clip(self, text: str, max_tokens: int) -> str:
         """The text, or its head and tail with a notice, in about `max_tokens` tokens."""
+        if len(text.encode("utf-8", "replace")) <= max_tokens:
+            return text  # A token is a byte at least.
         template = self.calls.template
         ids = template.encode(template.marks.broken(text))
         if len(ids) <= max_tokens:
@@ -189,12 +214,12 @@ class Renderer:
                 raise
             return template.encode(template.text(mended, tools))
 
-    def _rewrites(self, previous_ids: Sequence[int], news: Sequence[Message]) -> bool:
+    def _drops(self, news: Sequence[Message]) -> bool | None:
+        """Whether reasoning goes from what was before; None where more than that is rewritten."""
         speaks = any(m["role"] != "tool" for m in news)
         if speaks and self.anew_at_user:
-            return True
-        drops = self.drops_reasoning if speaks else self.drops_at_results
-        return drops and self._reasons(previous_ids)
+            return None
+        return self.drops_reasoning if speaks else self.drops_at_results
 
     def _reasons(self, ids: Sequence[int]) -> bool:
         text, form = self.calls.template.decode(ids), self.format

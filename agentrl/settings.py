@@ -33,6 +33,7 @@ _BOTH = {
     "--env": "env.name",
     "--model": "model.name",
     "--engine": "engine.name",
+    "--url": "engine.urls",
 }
 TRAIN_FLAGS = _BOTH | {
     "--n": "select.n",
@@ -45,6 +46,9 @@ TRAIN_FLAGS = _BOTH | {
     "--lr": "update.lr",
     "--steps": "train.steps",
     "--tasks-per-step": "train.tasks_per_step",
+    "--max-staleness": "train.max_staleness",
+    "--skip-flat": "train.skip_flat",
+    "--pilot": "train.pilot",
     "--seed": "train.seed",
     "--eval-every": "train.eval_every",
     "--save-every": "train.save_every",
@@ -61,6 +65,25 @@ EVAL_FLAGS = _BOTH | {
     "--tasks": "eval.tasks",
     "--k": "eval.k",
     "--seed": "eval.seed",
+    "--out": "out",
+}
+ROLLOUT_FLAGS = _BOTH | {
+    "--run": "collect.run",
+    "--split": "collect.split",
+    "--tasks": "collect.tasks",
+    "--n": "collect.n",
+    "--seed": "collect.seed",
+    "--out": "out",
+}
+SFT_FLAGS = {
+    "--model": "model.name",
+    "--keep": "sft.keep",
+    "--epochs": "sft.epochs",
+    "--batch": "sft.batch",
+    "--heldout": "sft.heldout",
+    "--lr": "update.lr",
+    "--memory": "update.memory",
+    "--seed": "sft.seed",
     "--out": "out",
 }
 """Short flags; every other setting is `--section.key`."""
@@ -135,8 +158,10 @@ def from_flags(
     model: type[BaseModel], flags: Sequence[Flag], short: Mapping[str, str]
 ) -> list[Given]:
     """What flags give, in their order."""
-    known = {setting.name for setting in settings(model)}
-    return [_from_flag(flag, text, short, known) for flag, text in flags]
+    found = {setting.name: setting for setting in settings(model)}
+    given = [_from_flag(flag, text, short, set(found)) for flag, text in flags]
+    lists = {name for name, setting in found.items() if isinstance(setting.default, tuple)}
+    return [_gathered(one, given) if one.name in lists else one for one in given]
 
 
 def config_path(text: str, folders: Iterable[Path]) -> Path:
@@ -210,6 +235,14 @@ def _from_flag(flag: str, text: str, short: Mapping[str, str], known: set[str]) 
     where = f"{flag} {text}" if text else f"{flag} ''"
     value = scalar(text, where) if name.startswith(f"{OPTIONS}.") else text
     return Given(name, value, flag, where)
+
+
+def _gathered(one: Given, given: Sequence[Given]) -> Given:
+    """A flag of a list with the values of all its flags: each gives one, without text none."""
+    same = [other for other in given if other.name == one.name]
+    where = " ".join(other.where for other in same)
+    values = tuple(other.value for other in same if other.value)
+    return Given(one.name, values, one.origin, where)
 
 
 def _dotted(name: str, known: set[str]) -> str | None:

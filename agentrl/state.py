@@ -7,20 +7,14 @@ Not   random state: every draw is a function of seed, step, task and member
 
 from __future__ import annotations
 
+import copy
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from agentrl.curriculum import takes
-from agentrl.errors import UsageError
-from agentrl.task import Task, TaskSource
-
-ORDER_STREAM = 11
-"""Keeps the order of tasks apart from every other use of the run's seed."""
+DRAWING = ("cursor", "levels", "pasts", "audits")
+"""What of a standing says which tasks are drawn next; a step played ahead moves its own copy."""
 
 
 @dataclass(slots=True)
@@ -40,6 +34,19 @@ class Standing:
     seconds: dict[str, float] = field(default_factory=dict)
     levels: dict[str, list[float]] = field(default_factory=dict)
     """Correct and scored episodes by level of difficulty, where a curriculum counts them."""
+    pasts: dict[str, Sequence[float]] = field(default_factory=dict)
+    """What past.py remembers of flat tasks, where they are skipped."""
+    audits: dict[str, list[float]] = field(default_factory=dict)
+    """What leftout.py knows of episodes that were not played."""
+    ahead: int = 0
+    """Steps that were played, or begun, ahead of this one when it was saved; they are not in it."""
+    discarded: int = 0
+    """Steps that were thrown away so and played again."""
+
+    def draw_like(self, other: Standing) -> None:
+        """Draw on from where another stands."""
+        for name in DRAWING:
+            setattr(self, name, copy.deepcopy(getattr(other, name)))
 
     def save(self, folder: Path) -> None:
         """Write the counters."""
@@ -50,43 +57,3 @@ class Standing:
         found = json.loads((folder / "standing.json").read_text(encoding="utf-8"))
         for name, value in found.items():
             setattr(self, name, value)
-
-
-def draw(
-    source: TaskSource, standing: Standing, *, seed: int, count: int, curriculum: bool = False
-) -> list[Task]:
-    """The next tasks of the run, all different in content; moves the cursor.
-
-    Every epoch is a new permutation of the source, drawn from the seed and the epoch. With a
-    curriculum some tasks are passed over, as long as enough others are left.
-
-    Raises:
-        UsageError: the source has too few different tasks for one step.
-    """
-    if not len(source):
-        raise UsageError("--env: it has no tasks of the split train. There is nothing to learn on.")
-    found: dict[str, Task] = {}
-    for choosy in (True, False) if curriculum else (False,):
-        for _ in range(2 * len(source) + count):
-            if len(found) == count:
-                break
-            cursor = standing.cursor
-            task = source[_position(len(source), cursor, seed)]
-            standing.cursor += 1
-            if not choosy or takes(task, standing.levels, seed=seed, cursor=cursor):
-                found.setdefault(task.hash, task)
-    if len(found) < count:
-        raise UsageError(
-            f"--tasks-per-step {count}: the environment has only {len(found)} different tasks. "
-            "Tasks of a step are distinct. Lower it."
-        )
-    return list(found.values())
-
-
-def _position(size: int, cursor: int, seed: int) -> int:
-    return int(_order(size, seed, cursor // size)[cursor % size])
-
-
-@lru_cache(maxsize=1)
-def _order(size: int, seed: int, epoch: int) -> NDArray[np.int64]:
-    return np.random.default_rng([seed, ORDER_STREAM, epoch]).permutation(size)

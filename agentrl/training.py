@@ -3,53 +3,41 @@
 In    a TrainConfig, listeners
 Out   a run folder (record.py) and a RunSummary
 Not   a display: listeners show what happens
+
+With --max-staleness K the steps ahead are played while one is learned from; K = 0 is the same
+loop, in which nothing is allowed ahead.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from agentrl import checkpoint
 from agentrl.blocking import refuse_running_loop
-from agentrl.chosen import Chosen, choose, samples
+from agentrl.chosen import Chosen, choose
+from agentrl.clock import Clock
 from agentrl.config import TrainConfig
-from agentrl.curriculum import chance, counted
-from agentrl.events import Listener, Measured, Started, Stepped, Warned, counting
+from agentrl.course import Course, Rollout, hand_over, learn
+from agentrl.curriculum import chance
+from agentrl.events import Listener, Measured, counting
 from agentrl.figures import UpdateReport
-from agentrl.group import Group, outcome_of, play_groups, seed_for
+from agentrl.group import Group, seed_for
 from agentrl.interrupt import Interrupt, listening
-from agentrl.interval import Interval
+from agentrl.ledger import RunSummary, count, followed, save, show, started, summary, write
 from agentrl.measure import Measurement, measure, refuse_if_all_broke
-from agentrl.metrics import step_row
+from agentrl.metrics import engine_part, step_row
 from agentrl.parallel import MODES
+from agentrl.pipeline import Pipeline
+from agentrl.playing import play_step
 from agentrl.ranks import Leader
-from agentrl.selection.report import SHORT
-from agentrl.state import draw
-from agentrl.world import World, assist, note, prepare, recorded
+from agentrl.world import World, assist, prepare, recorded
 
 Relabel = Callable[[int, Group], Group]
 STEP_PHASES = ("rollout", "select", "update", "sync")
-
-
-@dataclass(frozen=True, slots=True)
-class RunSummary:
-    """How a run ended."""
-
-    path: str
-    status: str
-    """done or stopped; followed, in a process that only shared the updates of another."""
-    steps: int
-    before: Interval | None
-    after: Interval | None
-    seconds: Mapping[str, float]
-    tokens: Mapping[str, int]
-    first_reward: float | None
-    last_reward: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,41 +49,6 @@ class StepRecord:
     update: UpdateReport | None
     """None where every group was flat."""
     row: Mapping[str, Any]
-
-
-FLAT = (
-    "without contrast in any group. Nothing is learned: tasks are too easy, too hard, or all "
-    "earn the same. Change the tasks' difficulty, or raise --n."
-)
-SHORTER = (
-    f"the kept trajectories have under {SHORT:.0%} of the tokens of others with their reward. "
-    "Short ones are rewarded on the quiet. Raise --token-budget, or use --within random or ht."
-)
-
-
-@dataclass(slots=True)
-class Clock:
-    """Seconds by phase and in total; time comes in through the door."""
-
-    spent: dict[str, float]
-    """Goes on counting where a resumed run left off."""
-    now: Callable[[], float] = time.monotonic
-    marked: float = 0.0
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Count the seconds of a block under a name."""
-        start = self.now()
-        try:
-            yield
-        finally:
-            self.spent[name] = self.spent.get(name, 0.0) + self.now() - start
-
-    def mark(self) -> None:
-        """Add the seconds since the last mark to the total."""
-        now = self.now()
-        self.spent["total"] = self.spent.get("total", 0.0) + now - self.marked
-        self.marked = now
 
 
 def train(
@@ -124,12 +77,12 @@ def train(
     refuse_running_loop("train", "await asyncio.to_thread(agentrl.train, config)")
     parallel = MODES[config.update.parallel]()
     if parallel.rank:
-        return _followed(assist(config, parallel))
+        return followed(assist(config, parallel))
     world = prepare(config, resume, origin or {}, command, listeners, parallel)
     with listening() as interrupt, recorded(world) as outcome:
-        summary = asyncio.run(_run_and_close(world, interrupt, relabel or as_played))
-        outcome.update(status=summary.status)
-    return summary
+        found = asyncio.run(_run_and_close(world, interrupt, relabel or as_played))
+        outcome.update(status=found.status)
+    return found
 
 
 async def _run_and_close(world: World, interrupt: Interrupt, relabel: Relabel) -> RunSummary:
@@ -142,45 +95,65 @@ async def _run_and_close(world: World, interrupt: Interrupt, relabel: Relabel) -
 
 
 async def _run(world: World, interrupt: Interrupt, relabel: Relabel) -> RunSummary:
-    config, standing = world.config, world.standing
-    clock = Clock(standing.seconds)
-    clock.marked = clock.now()
-    world.emit(_started(world))
-    await world.engine.load(world.weights, standing.version)
-    if standing.step == 0:
-        await _measure(world, clock)
-        _save(world, clock)
-    begun, rewards = clock.now(), list[float | None]()
-    while standing.step < config.train.steps and not interrupt.asked:
-        record = await step(world, clock, relabel)
-        rewards.append(record.row["reward"])
-        _show(world, record, clock.now() - begun)
-        if _due(config.train.save_every, standing.step) or interrupt.asked:
-            _save(world, clock)
-    stopped = interrupt.asked and standing.step < config.train.steps
-    if not stopped:
-        await _finish(world, clock)
+    world.emit(started(world))
+    course = await begin(world)
+    clock, standing, config = course.clock, world.standing, world.config.train
+    rewards = list[float | None]()
+    try:
+        if standing.step == 0:
+            await _measure(course)
+            save(world, clock, 0)
+        begun = clock.now()
+        while standing.step < config.steps and not interrupt.asked:
+            record = await step(course, relabel)
+            rewards.append(record.row["reward"])
+            show(world, record.row, clock.now() - begun)
+            if _due(config.save_every, standing.step) or interrupt.asked:
+                save(world, clock, course.pipeline.ahead)
+        stopped = interrupt.asked and standing.step < config.steps
+        if not stopped:
+            await _finish(course)
+    finally:
+        await course.pipeline.close()
     clock.mark()
-    return _summary(world, rewards, "stopped" if stopped else "done")
+    return summary(world, rewards, "stopped" if stopped else "done")
 
 
-async def step(world: World, clock: Clock, relabel: Relabel) -> StepRecord:
+async def begin(world: World, clock: Clock | None = None) -> Course:
+    """Hand the weights over as they stand; play goes on from there."""
+    clock = clock or Clock(world.standing.seconds)
+    clock.marked = clock.now()
+    course = Course(world, clock, copy.deepcopy(world.standing))
+    course.pipeline = Pipeline(
+        partial(_roll_out, course),
+        first=world.standing.step + 1,
+        before=partial(hand_over, course),
+        now=clock.now,
+    )
+    await world.engine.load(world.weights, world.standing.version)
+    course.loaded = world.standing.version
+    return course
+
+
+async def step(course: Course, relabel: Relabel) -> StepRecord:
     """Play many, choose few, learn from those, hand over."""
-    number = world.standing.step + 1
-    cap = world.learner.cap
-    begun, before = clock.now(), dict(clock.spent)
-    with clock.phase("rollout"):
-        groups = await _play(world, number)
+    world, clock, pipeline = course.world, course.clock, course.pipeline
+    number, cap = world.standing.step + 1, world.learner.cap
+    begun, before, busy = clock.now(), dict(clock.spent), pipeline.busy
+    counted = world.engine.counters()
+    rollout = await _take(course, number)
+    idle = {"idle_learner": clock.now() - begun}
     with clock.phase("select"):
-        chosen = _choose(world, [relabel(number, group) for group in groups], number)
-    with clock.phase("update"):
-        update = _learn(world, chosen)
-    with clock.phase("sync"):
-        await _hand_over(world, update)
+        chosen = _choose(world, [relabel(number, group) for group in rollout.played.groups], number)
+    update = await learn(course, chosen)
+    pipeline.refuse_if_broken()
+    if world.engine.inflight or pipeline.idle:
+        await hand_over(course)
     world.standing.step = number
-    seconds = {name: clock.spent[name] - before.get(name, 0.0) for name in STEP_PHASES}
-    seconds["step"] = clock.now() - begun
-    _count(world, chosen, update)
+    idle["idle_engine"] = clock.now() - begun - (pipeline.busy - busy)
+    seconds = {name: clock.spent.get(name, 0.0) - before.get(name, 0.0) for name in STEP_PHASES}
+    seconds |= {**idle, "rollout": rollout.seconds, "step": clock.now() - begun}
+    count(world, chosen, update)
     levels = world.standing.levels
     row = step_row(
         step=number,
@@ -191,63 +164,32 @@ async def step(world: World, clock: Clock, relabel: Relabel) -> StepRecord:
         cap=cap,
         predicted=world.forecast.peak(update.widest) if update else None,
     )
+    row |= engine_part(counted, world.engine.counters())
     if _due(world.config.train.eval_every, number):
-        found = await _measure(world, clock)
-        row |= _heldout(found)
+        row |= _heldout(await _measure(course))
+    row |= rollout.played.row
     row |= {f"curriculum/{name}": chance(name, levels) for name in levels}
-    _write(world, chosen, row)
-    return StepRecord(groups, chosen, update, row)
+    write(world, chosen, row)
+    return StepRecord(rollout.played.groups, chosen, update, row)
 
 
-async def _play(world: World, number: int) -> list[Group]:
-    config, standing = world.config, world.standing
-    train = config.train
-    tasks = draw(
-        world.source,
-        standing,
-        seed=train.seed,
-        count=train.tasks_per_step,
-        curriculum=train.curriculum,
-    )
-    groups = await play_groups(
-        world.mixture.make,
-        tasks,
-        n=config.select.n,
-        seed_of=lambda task, member: seed_for(config.train.seed, number, task.hash, member),
-        world=world.play,
-        on_done=counting(world.emit, "rollout", len(tasks) * config.select.n),
-    )
-    refuse_if_all_broke(groups, f"step {number}")
-    if train.curriculum:
-        standing.levels = counted(standing.levels, [outcome_of(group) for group in groups])
-    return groups
+async def _take(course: Course, number: int) -> Rollout:
+    """This step's rollout; those ahead begin, with the newest weights that there are."""
+    pipeline, world = course.pipeline, course.world
+    rollout = await pipeline.take()
+    world.standing.draw_like(rollout.drawn)
+    if pipeline.idle:
+        # Before this step's update begins: which weights play ahead then depends on no race.
+        await hand_over(course)
+    pipeline.allow(min(number + course.ahead, world.config.train.steps))
+    return rollout
 
 
-def _learn(world: World, chosen: Chosen) -> UpdateReport | None:
-    rows = samples(chosen)
-    if not rows:
-        return None
-    done = world.learner.step(rows, len(chosen.kept))
-    if world.forecast.cap < world.learner.cap:
-        world.learner.cap = world.forecast.cap
-    return done
-
-
-async def _hand_over(world: World, update: UpdateReport | None) -> None:
-    if update is not None and not update.skipped:
-        world.standing.version += 1
-        await world.engine.load(world.weights, world.standing.version)
-
-
-def _write(world: World, chosen: Chosen, row: Mapping[str, Any]) -> None:
-    world.folder.write_episodes(
-        "groups",
-        world.standing.step,
-        chosen.trajectories,
-        chosen.marks,
-        tokens=world.config.record.tokens,
-    )
-    world.folder.write_metrics(row)
+async def _roll_out(course: Course, number: int) -> Rollout:
+    begun = course.clock.now()
+    with course.clock.phase("rollout"):
+        played = await play_step(course.world, course.drawing, number)
+    return Rollout(played, copy.deepcopy(course.drawing), course.clock.now() - begun)
 
 
 def _choose(world: World, groups: Sequence[Group], number: int) -> Chosen:
@@ -261,46 +203,19 @@ def _choose(world: World, groups: Sequence[Group], number: int) -> Chosen:
         truncated=s.truncated,
         attention_length=s.attention_length,
         most_tokens=cap,
+        version=world.standing.version,
+        max_staleness=world.config.train.max_staleness,
     )
 
 
-def _count(world: World, chosen: Chosen, update: UpdateReport | None) -> None:
-    standing = world.standing
-    standing.tokens["sampled"] += sum(t.num_trained_tokens for t in chosen.trajectories)
-    if update is not None:
-        standing.tokens["trained"] += update.trained_tokens
-        standing.tokens["forwarded"] += update.tokens
-    standing.flat_in_a_row = 0 if update is not None else standing.flat_in_a_row + 1
-    shorter = chosen.selection.report.shorter
-    standing.shorter_in_a_row = standing.shorter_in_a_row + 1 if shorter else 0
-    patience = world.config.train.flat_warning
-    if chosen.oversize:
-        _tell_oversize(world, chosen)
-    for count, what in ((standing.flat_in_a_row, FLAT), (standing.shorter_in_a_row, SHORTER)):
-        if count == patience and not chosen.oversize:
-            world.emit(Warned(f"step {standing.step}: {count} steps in a row {what}"))
-
-
-def _tell_oversize(world: World, chosen: Chosen) -> None:
-    """Once, and again where more are left out than ever before."""
-    if chosen.oversize <= world.most_oversize:
-        return
-    world.most_oversize = chosen.oversize
-    world.emit(
-        Warned(
-            f"step {world.standing.step}: {chosen.oversize} of {len(chosen.trajectories)} "
-            f"trajectories are longer than a micro-batch of {world.learner.cap} tokens and are "
-            "left out of training. Raise --memory or --update.tokens_per_micro_batch, set "
-            "--update.checkpointing, or lower --rollout.max_context."
-        )
-    )
-
-
-async def _measure(world: World, clock: Clock) -> Measurement | None:
+async def _measure(course: Course) -> Measurement | None:
     """Attempt the held-out tasks with the weights as they are, and record it."""
+    world, clock = course.world, course.clock
     settings, seed = world.config.heldout, world.config.train.seed
     if not settings.tasks:
         return None
+    await course.pipeline.rest()
+    await hand_over(course)
     begun = clock.now()
     with clock.phase("eval"):
         found, groups = await measure(
@@ -328,67 +243,10 @@ def _heldout(found: Measurement | None) -> dict[str, float | None]:
     return {"heldout": found.accuracy.mean, **parts}
 
 
-async def _finish(world: World, clock: Clock) -> None:
-    if world.standing.step not in world.measured:
-        await _measure(world, clock)
-    _save(world, clock)
-
-
-def _save(world: World, clock: Clock) -> None:
-    clock.mark()
-    note(world)
-    checkpoint.save(
-        world.folder.checkpoints,
-        world.standing.step,
-        world.parts,
-        keep=world.config.train.keep_checkpoints,
-        keep_best=world.config.train.keep_best,
-        accuracy=world.accuracy,
-        about=world.about,
-    )
-
-
-def _show(world: World, record: StepRecord, elapsed: float) -> None:
-    done = world.standing.step - world.first_step + 1
-    steps = world.config.train.steps
-    left = elapsed / done * (steps - world.standing.step)
-    world.emit(Stepped(record.row, steps, elapsed, left))
-
-
-def _summary(world: World, rewards: Sequence[float | None], status: str) -> RunSummary:
-    known = [r for r in rewards if r is not None]
-    last = world.measured.get(world.standing.step)
-    return RunSummary(
-        path=str(world.folder.path),
-        status=status,
-        steps=world.standing.step,
-        before=world.before,
-        after=last.accuracy if last is not None and world.standing.step else None,
-        seconds=world.seconds,
-        tokens=dict(world.standing.tokens),
-        first_reward=known[0] if known else None,
-        last_reward=known[-1] if known else None,
-    )
-
-
-def _followed(steps: int) -> RunSummary:
-    tokens = dict.fromkeys(("sampled", "trained", "forwarded"), 0)
-    return RunSummary("", "followed", steps, None, None, {}, tokens, None, None)
-
-
-def _started(world: World) -> Started:
-    c = world.config
-    return Started(
-        path=world.folder.path,
-        env=c.env.name,
-        model=c.model.name,
-        engine=world.engine.name,
-        n=c.select.n,
-        m=c.select.m,
-        steps=c.train.steps,
-        tasks_per_step=c.train.tasks_per_step,
-        first_step=world.first_step,
-    )
+async def _finish(course: Course) -> None:
+    if course.world.standing.step not in course.world.measured:
+        await _measure(course)
+    save(course.world, course.clock, 0)
 
 
 def _due(every: int, step: int) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from agentrl.errors import RunError
 from agentrl.figures import UpdateReport, added, figures
 from agentrl.head import TokenScores, score, verify
 from agentrl.layout import Rows, lay_out
-from agentrl.loss import clipped_loss, loss_named
+from agentrl.loss import TokenSums, Trust, clipped_loss, loss_named
 from agentrl.master import Masters
 from agentrl.meter import Gauge, Meter, Observe, gauge_of
 from agentrl.move import Move, allocate
@@ -80,8 +80,8 @@ class Learner:
         weight_decay: float = 0.0,
         optimizer: str = "adamw",
         loss: str = "grpo",
-        clip_low: float = 0.2,
-        clip_high: float = 0.2,
+        objective: Callable[..., TokenSums] = clipped_loss,
+        trust: Trust | None = None,
         grad_norm: float = 1.0,
         tokens_per_micro_batch: int = 8192,
         temperature: float = 1.0,
@@ -99,9 +99,9 @@ class Learner:
             lr: Learning rate.
             weight_decay: AdamW's decoupled decay.
             optimizer: A name of OPTIMIZERS.
-            loss: A name of loss.LOSSES.
-            clip_low: A ratio may fall to 1 - this.
-            clip_high: A ratio may rise to 1 + this.
+            loss: A name of loss.LOSSES: how tokens are averaged.
+            objective: What is summed over tokens.
+            trust: How far tokens may be from the engine's policy; None takes Trust().
             grad_norm: Gradients are clipped to this length.
             tokens_per_micro_batch: The cap to start with.
             temperature: What the engine sampled at.
@@ -124,7 +124,7 @@ class Learner:
         self._recomputing = partial(MEMORY[checkpointing], model)
         self._temperature = temperature
         self._token_weights = loss_named(loss)
-        self._clip = {"clip_low": clip_low, "clip_high": clip_high}
+        self._objective = partial(objective, **asdict(trust or Trust()))
         self._meter = Meter(gauge or gauge_of(model.device), observe)
         parallel.share([p for p in model.parameters() if p.requires_grad])
         together(parallel, self._verify)
@@ -327,7 +327,7 @@ class Learner:
     def _accumulate(self, work: _Work, shares: Shares) -> list[float]:
         """Add up this rank's gradients; the sums for the report."""
         self._masters.forget_gradients()
-        sums = [torch.zeros(6)]
+        sums = [torch.zeros(len(TokenSums._fields) + 1)]
         with ExitStack() as held:
             held.enter_context(self._masters.gathering())
             held.enter_context(self._recomputing())
@@ -344,9 +344,7 @@ class Learner:
         """One micro-batch; nothing of it is referred to afterwards."""
         samples, weights = zip(*rows, strict=True) if rows else ((), ())
         laid, found = self._scored(samples, weights)
-        sums = clipped_loss(
-            found.logprobs, laid.behaviour, laid.advantages, laid.weights, **self._clip
-        )
+        sums = self._objective(found.logprobs, *laid.columns, owner=laid.owner)
         sums.loss.backward()
         scalars = (sums.loss.detach(), found.entropy.sum(), *sums[1:])
         return torch.stack([value.float() for value in scalars])

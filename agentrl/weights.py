@@ -144,7 +144,7 @@ def load_policy(
         UsageError: there is no such model, or it can't be trained.
     """
     place = torch.device(_device(device))
-    folder = _folder(name)
+    folder = folder_of(name)
     kind = getattr(torch, dtype) if dtype != "auto" else _auto_dtype(place)
     model = _model(f"--model {name}", folder, kind, torch.device("cpu") if base_bits else place)
     tokenizer = _tokenizer(name, folder)
@@ -169,7 +169,7 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     Raises:
         UsageError: there is no such model.
     """
-    return _tokenizer(name, _folder(name))
+    return _tokenizer(name, folder_of(name))
 
 
 @_quiet()
@@ -199,6 +199,10 @@ class ModelWeights:
         merging = adapter.Merging(self._model)
         for name, held in _named(self._model).items():
             yield name, merging.whole(held)
+
+    def save_adapter(self, folder: Path) -> None:
+        """Write the adapter alone, as peft does."""
+        adapter.save(self._model, folder, self._model.name_or_path or "")
 
     @torch.no_grad()
     def fingerprint(self, ids: Sequence[int]) -> list[float]:
@@ -236,7 +240,12 @@ def _check_names(name: str, model: PreTrainedModel) -> None:
         )
 
 
-def _folder(name: str) -> Path:
+def folder_of(name: str) -> Path:
+    """Where the files of a model are, by its name.
+
+    Raises:
+        UsageError: there is no such model.
+    """
     if name in EMBEDDED:
         return EMBEDDED[name]()
     path = Path(name).expanduser()

@@ -20,12 +20,15 @@ from agentrl.about import about
 from agentrl.config import RolloutSection, TrainConfig
 from agentrl.curriculum import refuse_without_levels
 from agentrl.engines import build
+from agentrl.engines.room import room_of, share_of
 from agentrl.episode import Limits, Play
 from agentrl.errors import UsageError
 from agentrl.events import Event, Listener, Warned, tell
 from agentrl.forecast import Forecast, forecast_of, probe
+from agentrl.gate import Gate, Gates
 from agentrl.interrupt import deaf
 from agentrl.interval import Interval
+from agentrl.loss import Trust
 from agentrl.measure import Measurement, distinct
 from agentrl.mixture import Mixture, firsts, mixture_of
 from agentrl.opening import opening_of
@@ -34,8 +37,9 @@ from agentrl.policy import Engine, Sampling
 from agentrl.ranks import Leader, follow
 from agentrl.record import RunFolder
 from agentrl.render import Renderer, renderer_for
+from agentrl.sampler import draw
 from agentrl.sinks import attended
-from agentrl.state import Standing, draw
+from agentrl.state import Standing
 from agentrl.task import Task, TaskSource
 from agentrl.tomlfile import dump_toml
 from agentrl.update import Learner
@@ -52,6 +56,18 @@ FREE = frozenset(
         "train.flat_warning",
         "record.tokens",
         "record.sinks",
+        "rollout.requests_at_once",
+        "rollout.resets_at_once",
+        "rollout.calls_at_once",
+        "engine.urls",
+        "engine.weights",
+        "engine.weights_folder",
+        "engine.requests",
+        "engine.retries",
+        "engine.request_timeout",
+        "engine.token_timeout",
+        "engine.sync_timeout",
+        "engine.patience",
         "update.tokens_per_micro_batch",
         "update.memory",
         "update.checkpointing",
@@ -181,7 +197,7 @@ def _prepare(
         forecast=forecast,
         learner=learner,
         engine=engine,
-        play=play_of(config.rollout, engine, renderer, "train"),
+        play=play_of(config.rollout, engine, renderer, "train", learns=True),
         play_heldout=play_of(config.rollout, engine, renderer, "test"),
         standing=standing,
         parts={
@@ -208,8 +224,18 @@ def assist(config: TrainConfig, parallel: Parallel) -> int:
         return follow(learner, policy, parallel)
 
 
-def play_of(rollout: RolloutSection, engine: Engine, renderer: Renderer, split: str) -> Play:
-    """How episodes are played: the same in training and on held-out tasks."""
+def play_of(
+    rollout: RolloutSection, engine: Engine, renderer: Renderer, split: str, *, learns: bool = False
+) -> Play:
+    """How episodes are played: the same in training and on held-out tasks.
+
+    Args:
+        rollout: Settings.
+        engine: What plays.
+        renderer: What its tokens mean.
+        split: Where the tasks come from.
+        learns: The tokens will be trained on, so each needs its log-prob.
+    """
     limits = Limits(
         max_turn_tokens=rollout.max_turn_tokens,
         max_tokens=rollout.max_tokens,
@@ -217,7 +243,21 @@ def play_of(rollout: RolloutSection, engine: Engine, renderer: Renderer, split: 
         max_observation_tokens=rollout.max_observation_tokens,
         timeout=rollout.timeout,
     )
-    return Play(engine, renderer, Sampling(rollout.temperature), limits, split)
+    gates = Gates(
+        requests=Gate(rollout.requests_at_once),
+        resets=Gate(rollout.resets_at_once),
+        calls=Gate(rollout.calls_at_once),
+    )
+    return Play(
+        engine,
+        renderer,
+        Sampling(rollout.temperature),
+        limits,
+        split,
+        gates=gates,
+        max_refills=rollout.max_refills,
+        learns=learns,
+    )
 
 
 def check_fits(
@@ -270,6 +310,7 @@ def note(world: World, status: str = "running") -> None:
     world.facts |= {"status": status, "ended": ended, "heldout": heldout}
     world.facts["seconds"] = world.seconds
     world.facts["tokens"] = dict(world.standing.tokens)
+    world.facts["discarded"] = world.standing.discarded
     world.folder.write_run(world.facts)
 
 
@@ -315,6 +356,7 @@ def _restore(world: World) -> None:
         checkpoint.put_away(found)
     world.folder.forget_after(world.standing.step)
     world.first_step = world.standing.step + 1
+    world.standing.discarded += world.standing.ahead
     world.facts["started"] = before["started"]
     world.facts["heldout"] = {**before["heldout"], "after": None}
 
@@ -344,7 +386,13 @@ def _tasks(config: TrainConfig, mixture: Mixture) -> tuple[TaskSource, list[Task
 
 def _engine(config: TrainConfig, policy: Policy) -> Engine:
     context, seed = config.rollout.max_context, config.train.seed
-    return build.build(build.Order(config.engine, policy, policy.folder, context, seed))
+    ahead = config.train.max_staleness > 0
+    room = room_of(config, policy.model) if build.resolve(config.engine.name) == "vllm" else None
+    cache = None if room is None else room.cache_bytes
+    folder, play = policy.folder, config.rollout
+    return build.build(
+        build.Order(config.engine, policy, folder, context, seed, ahead, play, cache)
+    )
 
 
 def _forecast(config: TrainConfig, policy: Policy) -> Forecast:
@@ -354,7 +402,7 @@ def _forecast(config: TrainConfig, policy: Policy) -> Forecast:
         policy.model,
         config.model,
         config.update,
-        engine_share=config.engine.memory_share if beside else 0.0,
+        engine_share=share_of(config, policy.model) if beside else 0.0,
         longest=config.rollout.max_context,
     )
 
@@ -369,8 +417,7 @@ def _learner(
         weight_decay=u.weight_decay,
         optimizer=u.optimizer,
         loss=u.loss,
-        clip_low=u.clip_low,
-        clip_high=u.clip_high,
+        trust=Trust(u.clip_low, u.clip_high, u.tis_cap, u.mismatch_limit),
         grad_norm=u.grad_norm,
         tokens_per_micro_batch=forecast.cap,
         temperature=config.rollout.temperature,

@@ -23,7 +23,8 @@ import numpy as np
 from agentrl.config import EnvSection, EvalConfig, EvalSection, TrainConfig
 from agentrl.evaluation import evaluate
 from agentrl.group import Group
-from agentrl.training import RunSummary, train
+from agentrl.ledger import RunSummary
+from agentrl.training import train
 
 HERE = Path(__file__).resolve().parent
 TAKEN_AWAY = f"{HERE / 'no_calculator.py'}:NoCalculator"

@@ -23,9 +23,10 @@ import numpy as np
 import tables
 
 from agentrl.config import TrainConfig
+from agentrl.course import Course
 from agentrl.measure import measure
-from agentrl.training import STEP_PHASES, Clock, as_played, step
-from agentrl.world import World, prepare
+from agentrl.training import STEP_PHASES, as_played, begin, step
+from agentrl.world import prepare
 
 N, M = 32, 8
 BUDGET = 2048
@@ -64,30 +65,30 @@ class Arm:
 
     name: str
     seed: int
-    world: World
-    clock: Clock
+    course: Course
     curve: list[Point] = field(default_factory=list)
 
     @property
     def trained(self) -> float:
         """Seconds of training: evaluation is not counted."""
-        return sum(self.clock.spent.get(name, 0.0) for name in STEP_PHASES)
+        return sum(self.course.clock.spent.get(name, 0.0) for name in STEP_PHASES)
 
     async def advance(self, until: float) -> None:
         """Train up to a number of seconds, then measure."""
         while self.trained < until:
-            await step(self.world, self.clock, as_played)
+            await step(self.course, as_played)
+        world = self.course.world
         found, _ = await measure(
-            self.world.mixture.make, self.world.heldout, k=1, seed=0, world=self.world.play_heldout
+            world.mixture.make, world.heldout, k=1, seed=0, world=world.play_heldout
         )
         assert found.accuracy is not None
-        standing = self.world.standing
+        standing = world.standing
         self.curve.append(
             Point(self.trained, standing.tokens["forwarded"], standing.step, found.accuracy.mean)
         )
 
 
-def start(name: str, seed: int, out: str) -> Arm:
+async def start(name: str, seed: int, out: str) -> Arm:
     """An arm before its first step."""
     settings: dict[str, dict[str, Any]] = {
         "train": {"seed": seed, "steps": 10_000},
@@ -96,21 +97,20 @@ def start(name: str, seed: int, out: str) -> Arm:
     for section, values in ARMS[name].items():
         settings[section] = {**settings.get(section, {}), **values}
     world = prepare(TrainConfig.model_validate(settings), None, {}, (), ())
-    return Arm(name, seed, world, Clock(world.standing.seconds))
+    return Arm(name, seed, await begin(world))
 
 
 async def run_seed(seed: int, args: argparse.Namespace, out: str) -> list[Arm]:
     """All arms of a seed, slice by slice, in an order that changes."""
-    arms = [start(name, seed, out) for name in args.arms]
+    arms = [await start(name, seed, out) for name in args.arms]
     rng = np.random.default_rng(seed)
     for arm in arms:
-        await arm.world.engine.load(arm.world.weights, 0)
         await arm.advance(0.0)
     for end in np.arange(args.slice, args.seconds + 1e-9, args.slice):
         for position in rng.permutation(len(arms)):
             await arms[position].advance(float(end))
     for arm in arms:
-        await arm.world.engine.close()
+        await arm.course.world.engine.close()
         print(_line(arm), flush=True)
     return arms
 
@@ -150,7 +150,7 @@ def table(arms: Sequence[Arm]) -> list[dict[str, Any]]:
             ]
         )
         means = ratios[rng.integers(len(seeds), size=(2000, len(seeds)))].mean(1)
-        spent = [sum(a.clock.spent.get(p, 0.0) for a in mine) for p in STEP_PHASES]
+        spent = [sum(a.course.clock.spent.get(p, 0.0) for a in mine) for p in STEP_PHASES]
         rows.append(
             {
                 "arm": name,

@@ -19,8 +19,9 @@ from typing import Any
 import tables
 
 from agentrl.config import TrainConfig
-from agentrl.training import STEP_PHASES, Clock, as_played, step
-from agentrl.world import World, prepare
+from agentrl.course import Course
+from agentrl.training import STEP_PHASES, as_played, begin, step
+from agentrl.world import prepare
 
 ENV = f"{Path(__file__).resolve().parent / 'long_results.py'}:LongResults"
 N, M = 32, 8
@@ -31,7 +32,7 @@ WAYS = {
 }
 
 
-def start(lines: int, way: str, budget: int, out: str) -> tuple[World, Clock]:
+async def start(lines: int, way: str, budget: int, out: str) -> Course:
     """A run before its first step."""
     choice = {"n": N, **WAYS[way]}
     if "token_budget" in choice:
@@ -44,28 +45,24 @@ def start(lines: int, way: str, budget: int, out: str) -> tuple[World, Clock]:
             "run": {"out": out},
         }
     )
-    world = prepare(config, None, {}, (), ())
-    return world, Clock(world.standing.seconds)
+    return await begin(prepare(config, None, {}, (), ()))
 
 
 async def measured(lines: int, steps: int, out: str) -> list[dict[str, Any]]:
     """Phases of every way at one length."""
-    first, clock = start(lines, "PODS(n,m)", 0, out)
-    await first.engine.load(first.weights, 0)
-    half = (await step(first, clock, as_played)).chosen.selection.report.tokens_kept // 2
-    await first.engine.close()
-    runs = {way: start(lines, way, half, out) for way in WAYS}
+    first = await start(lines, "PODS(n,m)", 0, out)
+    half = (await step(first, as_played)).chosen.selection.report.tokens_kept // 2
+    await first.world.engine.close()
+    runs = {way: await start(lines, way, half, out) for way in WAYS}
     tokens = dict.fromkeys(WAYS, 0)
     played = 0
-    for world, _ in runs.values():
-        await world.engine.load(world.weights, 0)
     for _ in range(steps):
-        for way, (world, clock) in runs.items():
-            row = (await step(world, clock, as_played)).row
+        for way, course in runs.items():
+            row = (await step(course, as_played)).row
             tokens[way] += row["select/tokens_kept"]
             played += row["select/tokens_all"]
-    for world, _ in runs.values():
-        await world.engine.close()
+    for course in runs.values():
+        await course.world.engine.close()
     length = played / (N * steps * len(WAYS))
     return [
         {
@@ -73,10 +70,10 @@ async def measured(lines: int, steps: int, out: str) -> list[dict[str, Any]]:
             "length": length,
             "way": way,
             "tokens": tokens[way] / steps,
-            "step": sum(clock.spent.get(p, 0.0) for p in STEP_PHASES) / steps,
-            **{p: clock.spent.get(p, 0.0) / steps for p in STEP_PHASES},
+            "step": sum(course.clock.spent.get(p, 0.0) for p in STEP_PHASES) / steps,
+            **{p: course.clock.spent.get(p, 0.0) / steps for p in STEP_PHASES},
         }
-        for way, (_, clock) in runs.items()
+        for way, course in runs.items()
     ]
 
 

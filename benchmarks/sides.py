@@ -126,6 +126,7 @@ def _widened(laid: Rows, width: int) -> Rows:
         laid.behaviour,
         laid.advantages,
         laid.weights,
+        laid.owner,
     )
 
 
@@ -143,6 +144,7 @@ def _everywhere(laid: Rows) -> Rows:
         spread(laid.behaviour, float("nan")),
         spread(laid.advantages, 0.0),
         spread(laid.weights, 0.0),
+        torch.arange(places) // laid.ids.shape[1],
     )
 
 

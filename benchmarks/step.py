@@ -20,7 +20,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -52,6 +52,7 @@ class GenerateEngine:
 
     name = "generate"
     wave = True
+    inflight = False
     max_live = 1024
 
     def __init__(self, policy: Policy, max_context: int) -> None:
@@ -76,6 +77,16 @@ class GenerateEngine:
 
     async def load(self, source: WeightSource, version: int) -> None:
         """The model is shared."""
+
+    async def sleep(self) -> None:
+        """The model is shared."""
+
+    async def wake(self) -> None:
+        """Nothing was given back."""
+
+    def counters(self) -> Mapping[str, float]:
+        """Nothing is counted."""
+        return {}
 
     async def close(self) -> None:
         """Nothing is held."""

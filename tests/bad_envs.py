@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -160,6 +160,22 @@ class LeavesFiles(Good):
     def start(self, task):
         super().start(task)
         self.folder = tempfile.mkdtemp()
+
+
+class CollectsInTheClass(Good):
+    seen: ClassVar[list[int]] = []
+
+    def start(self, task):
+        super().start(task)
+        self.seen.append(1)
+
+
+class CountsInTheClass(Good):
+    played = 0
+
+    def start(self, task):
+        super().start(task)
+        type(self).played += 1
 
 
 class LeavesDescriptors(Good):

@@ -71,6 +71,8 @@ MISTAKES = [
     ("LeavesThreads", "leaks", "start"),
     ("LeavesFiles", "leaks", "start"),
     ("LeavesDescriptors", "leaks", "start"),
+    ("CollectsInTheClass", "leaks", None),
+    ("CountsInTheClass", "leaks", None),
     ("SetsVariables", "leaks", "start"),
     ("ChangesFolder", "leaks", "start"),
     ("SharesState", "seeds", "start"),

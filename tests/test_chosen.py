@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrl.advantage import advantages
-from agentrl.chosen import choose, samples
+from agentrl.chosen import choose, samples, staleness
 from agentrl.group import Group
 from agentrl.selection.question import Question
 from agentrl.task import Task
@@ -138,3 +138,30 @@ def test_what_no_micro_batch_holds_is_refused_before_it_moves_a_mean():
     without = choose([Group(Task("q"), (*rows, many))], PODS, **SETTINGS)
     advantages = [m.advantage for m in chosen.marks if m.kept]
     assert sorted(advantages) == sorted(m.advantage for m in without.marks if m.kept)
+
+
+def aged(reward, *versions):
+    """A trajectory whose turns came from these versions of the weights."""
+    spans = [Span("sampled", (7, 8), (-1.0, -1.0), version) for version in versions]
+    whole = trajectory(reward)
+    branch = Branch((Span("prompt", (1, 2)), *spans))
+    return replace(whole, branches=(branch,), version=versions[0] if versions else 0)
+
+
+def test_a_trajectory_is_as_old_as_its_oldest_token_and_unsampled_ones_have_no_age():
+    assert staleness(aged(0.0, 4, 6), 6) == 2
+    assert staleness(aged(0.0, 6), 6) == 0
+    assert staleness(aged(0.0), 6) == 0
+
+
+def test_what_is_too_old_is_refused_before_it_holds_a_place_or_moves_a_mean():
+    fresh = [aged(r, 5) for r in (0.0, 1.0, 1.0, 0.0)]
+    old = aged(50.0, 3, 5)
+    played = [Group(Task("q"), (*fresh, old))]
+    chosen = choose(played, PODS, **SETTINGS, version=5, max_staleness=1)
+    assert chosen.stale == 1
+    assert chosen.staleness == (0, 0, 0, 0, 2)
+    assert not chosen.marks[4].kept
+    without = choose([Group(Task("q"), tuple(fresh))], PODS, **SETTINGS)
+    assert [m for m in chosen.marks if m.kept] == [m for m in without.marks if m.kept]
+    assert choose(played, PODS, **SETTINGS, version=5, max_staleness=2).marks[4].kept

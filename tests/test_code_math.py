@@ -17,46 +17,9 @@ from agentrl.message import AssistantTurn
 from agentrl.registry import make, resolve
 from agentrl.sandbox import Limits, Result
 from agentrl.training import train
-from agentrl_environments._code_tasks import KINDS, code_task, python_call
+from agentrl_environments._code_tasks import KINDS, LEVELS, code_task, python_call
 from agentrl_tools.python import PRELOADED, shared, told
 from tests.processes import below, living
-
-SPOKEN = '''
-from agentrl import ProceduralTasks, Task, tool
-from agentrl.author import run_author
-from agentrl.tooling import ToolResult
-from agentrl_environments._math_tasks import math_task
-from agentrl_environments.code_math import CodeMath
-
-
-def spoken(rng):
-    task = math_task(rng, "easy")
-    return Task(task.prompt, [task.answer], meta={"later": []})
-
-
-class Spoken(CodeMath):
-    """The embedded policy knows a calculator alone: what it asks of that runs as Python."""
-
-    system_prompt = "Solve the problem with the calculator. End with Answer: and the number."
-
-    def task_source(self, split):
-        return ProceduralTasks(spoken, 200, 0, split=split)
-
-    def toolboxes(self):
-        return ()
-
-    def start(self, task):
-        super().start(task)
-        self.box.start(task)
-
-    def release(self):
-        self.box.release()
-
-    @tool(timeout=600.0)
-    async def calculator(self, expression: str) -> ToolResult:
-        """Evaluate arithmetic exactly."""
-        return await run_author(self.box.python, expression)
-'''
 
 ALONE = """
 import os
@@ -225,13 +188,11 @@ def test_no_process_outlives_a_program_that_released_nothing():
 
 
 def test_a_run_trains_on_what_the_sandbox_answered(tmp_path):
-    path = tmp_path / "spoken.py"
-    path.write_text(SPOKEN)
     shared(preload=PRELOADED).run("1")
     server = below(os.getpid())
     config = TrainConfig.model_validate(
         {
-            "env": {"name": f"{path}:Spoken"},
+            "env": {"name": "code_math"},
             "select": {"n": 8, "m": 4},
             "train": {"steps": 1, "tasks_per_step": 2},
             "heldout": {"tasks": 2},
@@ -307,3 +268,21 @@ def test_a_session_that_began_anew_says_so():
 def test_what_is_nobodys_fault_is_the_environments(broken):
     with pytest.raises(EnvironmentFault, match=r"^sandbox: "):
         told(broken)
+
+
+@pytest.mark.parametrize("difficulty", LEVELS)
+def test_a_level_gives_problems_of_its_kinds_alone_and_says_so(difficulty):
+    source = make("code_math", difficulty=difficulty).task_source("train")
+    metas = [source[i].meta for i in range(60)]
+    assert {meta["kind"] for meta in metas} == set(LEVELS[difficulty])
+    assert {meta["difficulty"] for meta in metas} == {difficulty}
+    assert all(meta["tags"] == [meta["kind"]] for meta in metas)
+
+
+def test_every_kind_has_one_level():
+    assert sorted(kind for kinds in LEVELS.values() for kind in kinds) == sorted(KINDS)
+
+
+def test_a_kind_of_another_level_is_refused():
+    with pytest.raises(UsageError, match="kind primes is medium, not hard"):
+        make("code_math", kind="primes", difficulty="hard")

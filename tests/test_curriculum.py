@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from agentrl.cli.entry import main
 from agentrl.curriculum import FLOOR, Outcome, chance, counted, level_of, takes
-from agentrl.state import Standing, draw
+from agentrl.sampler import Taste, draw
+from agentrl.state import Standing
 from agentrl.task import ListTasks, Task
 
 LEVELS = ("easy", "medium", "hard")
@@ -35,8 +36,8 @@ def test_a_chance_is_highest_at_half_and_never_below_the_floor(rate, scored):
 
 def test_levels_where_half_succeed_are_drawn_most():
     drawn = draw(source(), standing(easy=1.0, medium=0.5, hard=0.0), seed=1, count=60,
-                 curriculum=True)  # fmt: skip
-    met = Counter(level_of(task) for task in drawn)
+                 taste=Taste(curriculum=True))  # fmt: skip
+    met = Counter(level_of(task) for task in drawn.tasks)
     assert met["medium"] > 3 * max(met["easy"], met["hard"])
     assert min(met[level] for level in LEVELS) > 0
 
@@ -48,25 +49,31 @@ def test_without_a_curriculum_the_counts_change_nothing():
 
 def test_before_anything_is_known_tasks_come_in_the_order_of_every_run():
     assert draw(source(), Standing(), seed=1, count=60) == draw(
-        source(), Standing(), seed=1, count=60, curriculum=True
+        source(), Standing(), seed=1, count=60, taste=Taste(curriculum=True)
     )
 
 
 def test_a_run_that_was_saved_goes_on_with_the_same_tasks(tmp_path):
     whole, first = standing(easy=0.9, hard=0.1), standing(easy=0.9, hard=0.1)
-    tasks = [draw(source(), whole, seed=2, count=10, curriculum=True) for _ in range(4)]
-    halves = [draw(source(), first, seed=2, count=10, curriculum=True) for _ in range(2)]
+    tasks = [
+        draw(source(), whole, seed=2, count=10, taste=Taste(curriculum=True)) for _ in range(4)
+    ]
+    halves = [
+        draw(source(), first, seed=2, count=10, taste=Taste(curriculum=True)) for _ in range(2)
+    ]
     first.save(tmp_path)
     loaded = Standing()
     loaded.load(tmp_path)
-    halves += [draw(source(), loaded, seed=2, count=10, curriculum=True) for _ in range(2)]
+    halves += [
+        draw(source(), loaded, seed=2, count=10, taste=Taste(curriculum=True)) for _ in range(2)
+    ]
     assert halves == tasks
 
 
 def test_a_small_source_is_used_up_before_a_step_goes_short():
     drawn = draw(source(6), standing(easy=1.0, medium=1.0, hard=1.0), seed=1, count=6,
-                 curriculum=True)  # fmt: skip
-    assert len({task.hash for task in drawn}) == 6
+                 taste=Taste(curriculum=True))  # fmt: skip
+    assert len({task.hash for task in drawn.tasks}) == 6
 
 
 def test_what_was_long_ago_counts_less():

@@ -74,6 +74,37 @@ def test_a_request_joins_those_that_are_running(core, driver):
     assert core.most == 2
 
 
+def test_a_call_that_is_wanted_soon_comes_between_two_steps(core, driver):
+    running = driver.ask(request(2))
+    core.begun.acquire()
+    core.steps.release()
+    call = driver.call(lambda: f"beside {len(core.left)}", soon=True)
+    core.steps.release()
+    assert call.result() in ("beside 1", "beside 0")
+    later = driver.ask(request(1000))
+    core.begun.acquire()
+    second = driver.call(lambda: f"beside {len(core.left)}", soon=True)
+    core.steps.release(5)
+    assert second.result() == "beside 1"
+    assert not later.done()
+    assert running.result() == "output 0"
+    later.cancel()
+
+
+def test_a_change_that_fails_ends_what_was_running_and_nothing_after_it(core, driver):
+    running = driver.ask(request(1000))
+    core.begun.acquire()
+    change = driver.change(lambda: 1 // 0)
+    later = driver.ask(request(1))
+    core.steps.release(3)
+    with pytest.raises(ZeroDivisionError):
+        change.result()
+    with pytest.raises(EngineError, match="ZeroDivisionError"):
+        running.result()
+    assert later.result() == "output 1"
+    assert core.log.count("drop") == 1
+
+
 def test_a_call_waits_for_the_running_and_lets_none_pass(core, driver):
     first = driver.ask(request(2, seed=1))
     call = driver.call(lambda: core.log.append(f"call beside {len(core.left)}"))

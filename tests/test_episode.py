@@ -248,6 +248,10 @@ class Moody(Desk):
 
 
 def groups_of(env, n, **options):
+    return groups_made(lambda task: env(), n, **options)
+
+
+def groups_made(make, n, **options):
     tokenizer = ReadableTokenizer()
     engine = ScriptedEngine(tokenizer, lambda session, turn: f"{session}", **options)
     world = Play(engine, renderer_for(tokenizer), Sampling(), Limits())
@@ -255,7 +259,7 @@ def groups_of(env, n, **options):
     done = []
     found = asyncio.run(
         play_groups(
-            lambda task: env(),
+            make,
             tasks,
             n=n,
             seed_of=lambda task, m: m + 10,
@@ -301,16 +305,17 @@ def test_one_broken_member_leaves_the_others_alone():
 def test_an_environment_that_cannot_be_made_breaks_its_own_episode_alone():
     made = []
 
-    def make():
-        made.append(None)
-        if len(made) in (2, 7):
+    def make(task):
+        made.append(task.prompt)
+        if task.prompt == "one":
             raise RuntimeError("no room")
         return Desk()
 
-    groups, *_ = groups_of(make, 3)
-    valid = [valid for group in groups for valid in group.valid]
-    assert valid == [True, False, True, True, True, True]
-    assert groups[0].trajectories[1].problem == "making the environment: RuntimeError: no room"
+    groups, *_ = groups_made(make, 3)
+    assert [group.valid for group in groups] == [[False] * 3, [True] * 3]
+    problems = {t.problem for t in groups[0].trajectories}
+    assert problems == {"making the environment: RuntimeError: no room"}
+    assert sorted(made) == ["one"] * 6 + ["two"] * 3
 
 
 def test_an_episode_that_overhears_its_end_is_told_again():

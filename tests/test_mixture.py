@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 
 from agentrl import registry
 from agentrl.cli.entry import main
+from agentrl.config import TrainConfig
 from agentrl.errors import UsageError
 from agentrl.mixture import FROM, Part, firsts, interleaved, mixture_of
-from agentrl.state import Standing, draw
+from agentrl.sampler import draw
+from agentrl.state import Standing
 from agentrl.task import ListTasks, Task
+from agentrl.training import train
 from tests import bad_envs
 
 LABELS = "tests.bad_envs:Good"
@@ -76,17 +79,17 @@ def test_every_task_of_every_part_comes_and_shares_are_exact(shapes):
 
 def test_draws_are_the_same_again_and_go_on_where_they_were():
     source = mixture_of(BOTH, {}).source("train")
-    whole = draw(source, Standing(), seed=3, count=40)
+    whole = draw(source, Standing(), seed=3, count=40).tasks
     first = Standing()
-    halves = [*draw(source, first, seed=3, count=20), *draw(source, first, seed=3, count=20)]
+    halves = [t for _ in range(2) for t in draw(source, first, seed=3, count=20).tasks]
     assert [t.hash for t in whole] == [t.hash for t in halves]
     assert 15 < names(whole)["tool_math"] < 38
 
 
 def test_an_option_goes_to_every_part_that_has_it():
-    mixture = mixture_of("tool_math,code_math", {"difficulty": "easy", "kind": "primes"})
+    mixture = mixture_of("tool_math,code_math", {"difficulty": "easy", "kind": "pairs"})
     envs = [part.make() for part in mixture.parts]
-    assert (envs[0].difficulty, envs[1].kind) == ("easy", "primes")
+    assert (envs[0].difficulty, envs[1].kind) == ("easy", "pairs")
 
 
 @pytest.mark.parametrize(
@@ -150,3 +153,21 @@ def test_an_evaluation_tells_of_each_part(trained, capsys):
     assert set(by["env"]["tool_math"]) == {"mean", "low", "high", "tasks"}
     assert main(words) == 0
     assert "env tool_math" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_embedded_policy_learns_both_parts_of_a_mixture(tmp_path):
+    config = TrainConfig.model_validate(
+        {
+            "env": {"name": "tool_math*1,code_math*1"},
+            "train": {"steps": 30},
+            "heldout": {"tasks": 120},
+            "run": {"out": str(tmp_path), "name": "run", "progress": "off"},
+        }
+    )
+    train(config)
+    facts = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))
+    before, after = (facts["heldout"][when]["by"]["env"] for when in ("before", "after"))
+    for part in ("tool_math", "code_math"):
+        assert after[part]["low"] > before[part]["high"], part
+        assert after[part]["mean"] > before[part]["mean"] + 0.3, part

@@ -82,8 +82,24 @@ def test_every_setting_says_what_it_is_for(model):
 
 @pytest.mark.parametrize("model", [TrainConfig, EvalConfig])
 def test_every_setting_can_be_given_by_its_dotted_flag(model):
-    flags = [(f"--{s.name}", str(s.default)) for s in settings(model)]
+    texts = {s.name: "" if s.default == () else str(s.default) for s in settings(model)}
+    flags = [(f"--{name}", text) for name, text in texts.items()]
     assert of_flags(*flags, model=model, short={}).config == model()
+
+
+def test_a_flag_of_a_list_gives_one_value_each_time_in_the_place_of_a_file_s(tmp_path):
+    text = "[engine]\nname = 'vllm-server'\nurls = ['http://a', 'http://b']\n"
+    assert of_toml(tmp_path, text).config.engine.urls == ("http://a", "http://b")
+    flags = [("--url", "http://c"), ("--n", "4"), ("--m", "2"), ("--url", "http://d")]
+    config = of_toml(tmp_path, text, flags=flags).config
+    assert (config.engine.urls, config.select.n) == (("http://c", "http://d"), 4)
+
+
+def test_servers_and_the_engine_that_asks_them_go_together():
+    with pytest.raises(UsageError, match=r"no server is named\. Start one with `agentrl serve`"):
+        of_flags(("--engine", "vllm-server"), short=TRAIN_FLAGS)
+    with pytest.raises(UsageError, match=r"only servers have addresses\. Add --engine vllm-server"):
+        of_flags(("--url", "http://a"), short=TRAIN_FLAGS)
 
 
 def test_dashes_and_underscores_are_the_same_in_flags():
@@ -123,6 +139,10 @@ def test_settings_that_contradict_each_other_are_told_by_the_flag_given_last():
     [
         ((("--rule", "random"), ("--within", "ht")), "within: rule random has none. "),
         ((("--rule", "first"), ("--select.floor", "2")), "floor: rule first has none. "),
+        (
+            (("--engine.sleep", "true"), ("--max-staleness", "1")),
+            "sleep: with --max-staleness above 0 the engine plays during updates",
+        ),
         (
             (("--select.stats", "group"), ("--select.unbiased", "true"), ("--loss", "dapo")),
             "unbiased: dapo divides by tokens of the kept rows",
@@ -171,6 +191,8 @@ def test_settings_that_contradict_each_other_are_told_by_their_line_in_a_file(tm
         ("--n", "", "--n '': not a whole number. "),
         ("--lr", "0", "--lr 0: must be more than 0. "),
         ("--update.clip_low", "1", "--update.clip_low 1: must be less than 1. "),
+        ("--update.tis_cap", "0.5", "--update.tis_cap 0.5: below 1 it would cut ratios of 1 too. "),
+        ("--max-staleness", "-1", "--max-staleness -1: must be at least 0. "),
         ("--record.tokens", "perhaps", "--record.tokens perhaps: not true or false. "),
         ("--rule", "max_varance", "--rule max_varance: not one. Did you mean max_variance? "),
         ("--token-budget", "lots", "--token-budget lots: neither a number of tokens nor auto. "),

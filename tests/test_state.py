@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrl.errors import UsageError
-from agentrl.state import Standing, draw
+from agentrl.sampler import draw
+from agentrl.state import Standing
 from agentrl.task import ListTasks, Task
 
 
@@ -15,7 +16,7 @@ def source(size):
 def test_tasks_of_a_step_are_distinct_and_an_epoch_meets_every_task_once(size, count, seed):
     count = min(count, size)
     standing = Standing()
-    steps = [draw(source(size), standing, seed=seed, count=count) for _ in range(size)]
+    steps = [draw(source(size), standing, seed=seed, count=count).tasks for _ in range(size)]
     assert all(len({t.hash for t in step}) == count for step in steps)
     if size % count == 0:
         first_epoch = [t.hash for step in steps[: size // count] for t in step]
@@ -24,13 +25,13 @@ def test_tasks_of_a_step_are_distinct_and_an_epoch_meets_every_task_once(size, c
 
 def test_going_on_from_a_saved_cursor_draws_what_an_unbroken_run_would(tmp_path):
     unbroken = Standing()
-    straight = [draw(source(10), unbroken, seed=3, count=3) for _ in range(6)]
+    straight = [draw(source(10), unbroken, seed=3, count=3).tasks for _ in range(6)]
     first = Standing()
-    before = [draw(source(10), first, seed=3, count=3) for _ in range(2)]
+    before = [draw(source(10), first, seed=3, count=3).tasks for _ in range(2)]
     first.save(tmp_path)
     second = Standing()
     second.load(tmp_path)
-    after = [draw(source(10), second, seed=3, count=3) for _ in range(4)]
+    after = [draw(source(10), second, seed=3, count=3).tasks for _ in range(4)]
     assert before + after == straight
 
 

@@ -16,6 +16,7 @@ from torch.nn import Parameter, functional
 from transformers import LlamaForCausalLM, PreTrainedModel
 
 from agentrl.errors import RunError, UsageError
+from agentrl.loss import Trust
 from agentrl.move import allocate
 from agentrl.optimizers import build
 from agentrl.sample import Sample
@@ -75,7 +76,7 @@ def plain_gradient(samples: list[Sample], low: float, high: float, temperature: 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_the_gradient_is_that_of_the_loss_written_out(temperature: float) -> None:
     samples = [replace(s, weight=1.0 + i) for i, s in enumerate(SAMPLES)]
-    ours, _ = Gradients(temperature=temperature, clip_high=0.28).of(samples)
+    ours, _ = Gradients(temperature=temperature, trust=Trust(clip_high=0.28)).of(samples)
     assert same(ours, plain_gradient(samples, 0.2, 0.28, temperature))
 
 

@@ -1,22 +1,26 @@
-"""Check of what stays behind: processes, descriptors, threads, files, variables, the folder.
+"""Check of what stays behind: processes, descriptors, threads, files, variables, class state.
 
 In    a Bench
 Out   Problems
-Not   memory; nor what an environment keeps once for all of its instances, if it does not grow
+Not   memory; nor what an environment keeps once for all of its instances, if it does not change
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agentrl.checks.bench import SEED, Bench
 from agentrl.checks.report import Problem
 from agentrl.checks.surroundings import Surroundings, put_back, surroundings, temporary_folder
+from agentrl.env import ToolEnv
 
 TIMES = 3
 """Instances whose episodes are played, half of them given up in the middle."""
+KEPT = (bool, bytearray, deque, dict, float, int, list, set, str)
+"""Kinds of class attributes that an episode may not change."""
 PATIENCE = 2.0
 """Seconds in which what is ending may end."""
 
@@ -29,7 +33,7 @@ def leaks(bench: Bench) -> Iterator[Problem]:
         first = surroundings()
         # What is there once for all instances is made by the first of them.
         _play(bench)
-        before, files = surroundings(), _files(folder)
+        before, files, kept = surroundings(), _files(folder), _kept(bench)
         for _ in range(TIMES):
             _play(bench)
         more = _grown(before, folder, files)
@@ -42,6 +46,7 @@ def leaks(bench: Bench) -> Iterator[Problem]:
                     "episode ends.",
                 )
         yield from _changed(bench, first, surroundings())
+        yield from _remembered(bench, kept, _kept(bench))
 
 
 def _play(bench: Bench) -> None:
@@ -81,6 +86,31 @@ def _changed(bench: Bench, before: Surroundings, after: Surroundings) -> Iterato
             where,
             f"it changes the working folder to {after.folder or 'one that is gone'}.",
             "Use absolute paths, and cwd= for processes.",
+        )
+
+
+def _kept(bench: Bench) -> dict[tuple[type, str], str]:
+    """What the author's classes hold for all of their instances."""
+    kinds = bench.subject.kind.__mro__
+    written = kinds[: kinds.index(ToolEnv)]
+    return {
+        (kind, name): repr(value)
+        for kind in written
+        for name, value in vars(kind).items()
+        if isinstance(value, KEPT) and not name.startswith("__")
+    }
+
+
+def _remembered(
+    bench: Bench, before: Mapping[tuple[type, str], str], after: Mapping[tuple[type, str], str]
+) -> Iterator[Problem]:
+    """The same task was played again: what still differs comes from the episodes."""
+    changed = [key for key in after if before.get(key) != after[key]]
+    for kind, name in changed[:1]:
+        yield Problem(
+            bench.subject.line(name),
+            f"episodes change {kind.__name__}.{name}, which all instances share.",
+            f"Make it anew in start: self.{name} = ...",
         )
 
 

@@ -8,13 +8,16 @@ Not   the options that are no settings: each command adds its own
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic
 
 from agentrl import settings, tomlfile
 from agentrl.settings import Flag, Model, Resolved, Setting
 from agentrl.tomlfile import TomlFile, literal
+
+SHARED = ("env", "rollout")
+"""Sections that are taken from the run whose policy plays, unless flags say otherwise."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,14 @@ class Family(Generic[Model]):
         known = set(self.short.values())
         rest = [(f"--{name}", s) for name, s in found.items() if name not in known]
         lines = [f"  {flag:<33}{_told(setting)}" for flag, setting in [*short, *rest]]
-        own = f"  {'--env.KEY':<33}An option of the environment."
-        return "\n".join(["settings, each with a value behind it [default]:", *lines, own])
+        if "env" in self.model.model_fields:
+            lines.append(f"  {'--env.KEY':<33}An option of the environment.")
+        return "\n".join(["settings, each with a value behind it [default]:", *lines])
+
+    def last(self, flags: Sequence[Flag], name: str) -> str:
+        """The text that a setting was given last; empty where it was not."""
+        given = (text for flag, text in reversed(flags) if self.short.get(flag, flag[2:]) == name)
+        return next(given, "")
 
 
 def _told(setting: Setting) -> str:
@@ -58,3 +67,11 @@ def config_file(text: str) -> TomlFile:
     here = Path.cwd()
     shown = path.relative_to(here) if path.is_relative_to(here) else path
     return tomlfile.read(path, str(shown))
+
+
+def as_trained(name: str, shared: Sequence[str] = SHARED) -> TomlFile:
+    """What a run was trained in and how it was sampled: played otherwise, it would differ."""
+    from agentrl.record import locate
+
+    file = tomlfile.read(locate(name.partition("@")[0]).path / "config.toml")
+    return replace(file, values={k: v for k, v in file.values.items() if k in shared})

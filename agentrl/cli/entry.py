@@ -30,6 +30,9 @@ COMMANDS = {
     "export": ("agentrl.cli.export", "write a run's policy as a plain Hugging Face folder"),
     "compare": ("agentrl.cli.compare", "compare evaluations of the same tasks"),
     "rescore": ("agentrl.cli.rescore", "give recorded episodes a new reward"),
+    "rollout": ("agentrl.cli.rollout", "play groups and write them to a file"),
+    "sft": ("agentrl.cli.sft", "learn from kept trajectories of such files"),
+    "serve": ("agentrl.cli.serve", "start a vLLM server to train with"),
     "plan": ("agentrl.cli.plan", "say what fits into a GPU's memory, without one"),
     "envs": ("agentrl.cli.envs", "list, show, check, play and write environments"),
     "mcp": ("agentrl.cli.serve_mcp", "serve an environment's tools to other agents, over MCP"),
@@ -38,7 +41,7 @@ COMMANDS = {
 }
 """Name to module and summary; the module's `run(words)` returns the exit code."""
 
-_MODEL_COMMANDS = ("train", "eval")
+_MODEL_COMMANDS = ("train", "eval", "rollout", "sft")
 _LOOKS = ("-h", "--help", "--dry-run")
 
 _HELP = """\

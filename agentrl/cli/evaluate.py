@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from agentrl.cli.config import Family, config_file
+from agentrl.cli.config import SHARED, Family, as_trained, config_file
 from agentrl.cli.output import Output, output
 from agentrl.cli.parser import Parser, split_settings
 from agentrl.cli.table import suite_table, table
@@ -21,8 +20,6 @@ EXAMPLES = (
     "--env shop --base-url http://localhost:8000/v1 --model my-model --json",
 )
 
-SHARED = ("env", "rollout")
-"""Sections that an evaluation takes from the run it measures, unless flags say otherwise."""
 SETTINGS = "config.toml"
 
 
@@ -63,7 +60,7 @@ def _resumed(
     family: Family[EvalConfig], flags: list[Flag], args: argparse.Namespace
 ) -> tuple[list[Flag], Path | None]:
     """The folder that is gone on with, as --out too."""
-    given = _last(family, flags, "out")
+    given = family.last(flags, "out")
     if args.resume is None:
         return flags, None
     folder = args.resume or given
@@ -74,10 +71,6 @@ def _resumed(
     return [*flags, ("--out", folder)], Path(folder)
 
 
-def _last(family: Family[EvalConfig], flags: Sequence[Flag], name: str) -> str:
-    return next((v for k, v in reversed(flags) if family.short.get(k, k[2:]) == name), "")
-
-
 def _files(
     family: Family[EvalConfig],
     flags: Sequence[Flag],
@@ -85,9 +78,9 @@ def _files(
     shared: Sequence[str] = SHARED,
 ) -> list[TomlFile]:
     files = [config_file(text) for text in args.config]
-    run_name = _last(family, flags, "eval.run")
+    run_name = family.last(flags, "eval.run")
     if run_name:
-        files.insert(0, _as_trained(run_name, shared))
+        files.insert(0, as_trained(run_name, shared))
     return files
 
 
@@ -116,7 +109,7 @@ def _suite(
     command: Sequence[str],
     folder: Path | None,
 ) -> None:
-    root = _last(family, flags, "out")
+    root = family.last(flags, "out")
     from agentrl.suite import entries, evaluate_suite, names_in
 
     names = names_in(folder) if folder is not None else None
@@ -148,11 +141,3 @@ def _begun(folder: Path) -> TomlFile:
             f"--resume {folder}: no evaluation was begun there. Leave --resume out to begin one."
         )
     return read(path)
-
-
-def _as_trained(name: str, shared: Sequence[str]) -> TomlFile:
-    """What the run was trained in and how it was sampled: measured otherwise, it would differ."""
-    from agentrl.record import locate
-
-    file = read(locate(name.partition("@")[0]).path / SETTINGS)
-    return replace(file, values={k: v for k, v in file.values.items() if k in shared})

@@ -17,7 +17,7 @@ from agentrl.settings import TRAIN_FLAGS, Flag, Resolved, settings
 from agentrl.tomlfile import TomlFile, literal, read
 
 if TYPE_CHECKING:
-    from agentrl.training import RunSummary
+    from agentrl.ledger import RunSummary
 
 EXAMPLES = (
     "--env tool_math --n 32 --m 8",

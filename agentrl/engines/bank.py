@@ -1,20 +1,28 @@
-"""Bank: keys and values of token runs, one run a row, for all layers at once.
+"""Bank: keys and values of token runs, one run a row of a slab, for all layers at once.
 
 In    what a model's layers compute for the tokens that are fed
-Out   views that attention reads; rows that can be moved
-Not   a memory of which tokens a row holds: memory.py keeps that
+Out   views that attention reads; rows that can be taken, swapped and given back
+Not   a memory of which tokens a row holds: cache.py keeps that
+
+A slab has rows of one length and never grows, so that nothing is copied but a run that has
+outgrown its row, and memory is what the rows in use need.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-STRIDE = 64
-"""Runs grow by whole strides, so that few growths copy much."""
+LEAST = 128
+"""Tokens of the shortest row. Rows have this, half as much again, and doubles of these two."""
+ALIGNED = 64
+"""Bytes. Products of numbers that lie otherwise may be rounded otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,51 +43,130 @@ class Shape:
         return 2 * self.layers * self.heads * self.width * self.dtype.itemsize
 
 
-class Bank:
-    """A tensor [layers, 2, rows, heads, tokens, width] that grows where it must."""
+class Slab:
+    """A tensor [layers, 2, rows, heads, tokens, width]; compared by identity."""
 
-    def __init__(self, shape: Shape) -> None:
-        """An empty bank."""
-        self.shape = shape
-        self._data = self._zeros(0, 0)
+    def __init__(self, data: Tensor) -> None:
+        """All rows are free."""
+        self.data = data
+        self.rows, self.tokens = int(data.shape[2]), int(data.shape[4])
+        self.free = list(range(self.rows))
+        """In ascending order."""
 
     @property
     def bytes(self) -> int:
-        """Memory that is held."""
-        return self._data.numel() * self._data.element_size()
-
-    def reserve(self, rows: int, tokens: int) -> None:
-        """Make room for at least `rows` runs of `tokens`, keeping what is there."""
-        old_rows, old_tokens = self._data.shape[2], self._data.shape[4]
-        if rows <= old_rows and tokens <= old_tokens:
-            return
-        if tokens > old_tokens:
-            tokens = -(-max(tokens, old_tokens * 5 // 4) // STRIDE) * STRIDE
-        grown = self._zeros(max(rows, old_rows), max(tokens, old_tokens))
-        grown[:, :, :old_rows, :, :old_tokens] = self._data
-        self._data = grown
+        """Memory that is set aside."""
+        return self.data.numel() * self.data.element_size()
 
     def write(
         self, layer: int, rows: Tensor, offsets: Tensor, keys: Tensor, values: Tensor
     ) -> None:
         """Store what a layer computed: token i goes to `rows[i]` at `offsets[i]`."""
-        self._data[layer, 0][rows, :, offsets] = keys
-        self._data[layer, 1][rows, :, offsets] = values
+        self.data[layer, 0][rows, :, offsets] = keys
+        self.data[layer, 1][rows, :, offsets] = values
 
     def read(self, layer: int, rows: slice, tokens: int) -> tuple[Tensor, Tensor]:
         """Views of keys and values, [rows, heads, tokens, width]."""
-        keys, values = self._data[layer, :, rows, :, :tokens]
+        keys, values = self.data[layer, :, rows, :, :tokens]
         return keys, values
 
-    def move(self, source: Sequence[int], target: Sequence[int], tokens: int) -> None:
-        """Copy rows over others, all at once: swaps are allowed."""
-        if source:
-            device = self._data.device
-            rows = torch.tensor(source, device=device), torch.tensor(target, device=device)
-            self._data[:, :, rows[1], :, :tokens] = self._data[:, :, rows[0], :, :tokens]
+    def pick(self, layer: int, rows: Tensor, tokens: int) -> tuple[Tensor, Tensor]:
+        """The same of any rows, copied."""
+        return self.data[layer, 0][rows, :, :tokens], self.data[layer, 1][rows, :, :tokens]
 
-    def _zeros(self, rows: int, tokens: int) -> Tensor:
-        # Zeros, not whatever was there: a masked weight of 0 times NaN would be NaN.
+    def swap(self, left: Sequence[int], right: Sequence[int], tokens: int) -> None:
+        """Exchange rows, up to so many tokens of each."""
+        device = self.data.device
+        source = torch.tensor([*left, *right], device=device)
+        target = torch.tensor([*right, *left], device=device)
+        self.data[:, :, target, :, :tokens] = self.data[:, :, source, :, :tokens]
+
+
+class Spot(NamedTuple):
+    """A row of a slab."""
+
+    slab: Slab
+    row: int
+
+
+class Bank:
+    """Slabs for rows of all lengths."""
+
+    def __init__(self, shape: Shape) -> None:
+        """An empty bank."""
+        self.shape = shape
+        self.slabs: list[Slab] = []
+        self._spare: dict[tuple[int, int], list[Tensor]] = {}
+
+    @property
+    def bytes(self) -> int:
+        """Memory that is set aside; on a CPU the system gives it as it is written to."""
+        return sum(slab.bytes for slab in self.slabs)
+
+    def cost(self, needs: Sequence[int]) -> int:
+        """Bytes that `take` would add."""
+        missing = self._missing(needs)
+        return sum(size * count for size, count in missing.items()) * self.shape.bytes_per_token
+
+    def take(self, needs: Sequence[int], room: int = 0) -> list[Spot]:
+        """A row for each number of tokens: free ones, the lowest first, or those of a new slab.
+
+        Where `room`, in bytes, allows it, a new slab has some rows more, so that many rows that
+        are taken one by one lie in few slabs.
+        """
+        for size, count in self._missing(needs).items():
+            row = size * self.shape.bytes_per_token
+            more = sum(slab.rows for slab in self.slabs if slab.tokens == size) // 2
+            self.slabs.append(Slab(self._data(max(count, min(more, room // row)), size)))
+        return [self._first(row_tokens(need)) for need in needs]
+
+    def give(self, spot: Spot) -> None:
+        """A row is free again; a slab without a run is gone."""
+        slab = spot.slab
+        slab.free.append(spot.row)
+        slab.free.sort()
+        if len(slab.free) == slab.rows:
+            self.slabs.remove(slab)
+
+    def clear(self, keep: int) -> None:
+        """All rows are free; at most `keep` bytes stay at hand for slabs of the same sizes."""
+        slabs, self.slabs = self.slabs, []
+        self._spare = {}
+        if sum(slab.bytes for slab in slabs) <= keep:
+            for slab in slabs:
+                self._spare.setdefault((slab.rows, slab.tokens), []).append(slab.data)
+
+    def _missing(self, needs: Sequence[int]) -> Counter[int]:
+        missing = Counter(row_tokens(need) for need in needs)
+        for slab in self.slabs:
+            missing[slab.tokens] -= len(slab.free)
+        return +missing
+
+    def _first(self, size: int) -> Spot:
+        slab = next(slab for slab in self.slabs if slab.tokens == size and slab.free)
+        return Spot(slab, slab.free.pop(0))
+
+    def _data(self, rows: int, tokens: int) -> Tensor:
+        if spare := self._spare.get((rows, tokens)):
+            return spare.pop()
         s = self.shape
-        size = (s.layers, 2, rows, s.heads, tokens, s.width)
-        return torch.zeros(size, dtype=s.dtype, device=s.device)
+        return _zeros((s.layers, 2, rows, s.heads, tokens, s.width), s.dtype, s.device)
+
+
+def row_tokens(need: int) -> int:
+    """Tokens of the shortest row with room for so many."""
+    size = LEAST
+    while size < need:
+        size = size * 3 // 2 if size & (size - 1) == 0 else size * 4 // 3
+    return size
+
+
+def _zeros(size: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Zeros, not whatever was there: a masked weight of 0 times NaN would be NaN."""
+    if device.type != "cpu":
+        return torch.zeros(*size, dtype=dtype, device=device)
+    # NumPy asks the system for zeros, so that memory is taken when it is written to.
+    count = int(np.prod(size)) * dtype.itemsize
+    raw = torch.from_numpy(np.zeros(count + ALIGNED, np.uint8))
+    start = -raw.data_ptr() % ALIGNED
+    return raw[start : start + count].view(dtype).view(*size)

@@ -1,8 +1,8 @@
-"""Cache: which tokens' keys and values are held for whom, across the turns of a cohort.
+"""Cache: which tokens' keys and values are held for whom, across turns.
 
-In    the requests of a wave, in their fixed order
+In    requests, in an order that the caller chose
 Out   a Run per request: what need not be computed again; what should be computed once for many
-Not   correct under other weights: `forget` it when they change
+Not   correct under other weights: `forget` it, or `outdate` it while some are being answered
 
 A session's tokens lie in three runs: what all prompts begin with, what the members of its
 group share, and its own. The first two are stored once.
@@ -10,10 +10,11 @@ group share, and its own. The first two are stored once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 
-from agentrl.engines.bank import Bank, Shape
+from agentrl.engines.bank import Bank, Shape, Spot, row_tokens
 from agentrl.policy import Request
 
 WORTH = 512
@@ -22,9 +23,24 @@ KEPT_BYTES = 1 << 28
 """Memory up to this stays for the next cohort; more is given back to the update."""
 
 Ids = tuple[int, ...]
+Session = tuple[int, int]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
+class Block:
+    """A run that several sessions share."""
+
+    ids: Ids
+    """All tokens up to its end."""
+    common: int
+    """How many of them lie in the run of all."""
+    spot: Spot
+    users: int = 0
+    outdated: bool = False
+    """Computed with other weights: those who use it may end their turns, and no one else."""
+
+
+@dataclass(slots=True, eq=False)
 class Run:
     """What is held of one session."""
 
@@ -34,10 +50,14 @@ class Run:
     """How many of them lie in the run of all."""
     group: int = 0
     """How many of them, after those, lie in the run of its group."""
-    block: int = 0
-    """Row of that run among the groups'."""
-    row: int = -1
-    """Row of its own run; -1 where it has none yet."""
+    start: Block | None = None
+    """The run of all, where it uses that."""
+    block: Block | None = None
+    """The run of its group, where it uses that."""
+    spot: Spot | None = None
+    """Where its own run lies."""
+    outdated: bool = False
+    """Some of it was computed with other weights: it serves this turn and no other."""
 
     @property
     def own(self) -> int:
@@ -46,105 +66,250 @@ class Run:
 
     def crop(self, length: int) -> None:
         """Forget the tokens behind the first `length`."""
-        self.tokens = self.tokens[:length]
+        if length < len(self.tokens):
+            self.tokens = self.tokens[:length]
         self.common = min(self.common, length)
         self.group = min(self.group, length - self.common)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Tokens to be computed into a run's row."""
+
+    run: Run
+    ids: Ids
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
     """What must be computed once, before the sessions' own tokens."""
 
-    common: Ids = ()
-    groups: tuple[Ids, ...] = ()
-    """Of each group, the prompt behind the common beginning; its place is its block."""
+    common: tuple[Reading, ...] = ()
+    blocks: tuple[Reading, ...] = ()
+    new: dict[Ids, int] = field(default_factory=dict)
+    """Whole prompts of those blocks, and their places in that order."""
 
 
 class Cache:
     """Banks for the three runs, and who has what in them."""
 
-    def __init__(self, shape: Shape) -> None:
-        """An empty cache for a model of this shape."""
+    def __init__(self, shape: Shape, limit: int) -> None:
+        """An empty cache for a model of this shape, to hold about `limit` bytes."""
         self.shape = shape
-        self.runs: dict[tuple[int, int], Run] = {}
-        self._empty_banks()
+        self.limit = limit
+        self.runs: dict[Session, Run] = {}
+        """In the order in which they were last asked for."""
+        self.common, self.groups, self.own = (Bank(shape) for _ in range(3))
+        self.start: Block | None = None
+        """What all prompts begin with."""
+        self.peak = 0
+        """Most bytes that were set aside so far."""
+        self._blocks: dict[Ids, Block] = {}
+        self._seen: set[Ids] = set()
+
+    @property
+    def bytes(self) -> int:
+        """Memory that is set aside."""
+        return self.common.bytes + self.groups.bytes + self.own.bytes
 
     def forget(self) -> None:
         """Drop everything that is held."""
-        self.runs = {}
-        if self.common.bytes + self.groups.bytes + self.own.bytes > KEPT_BYTES:
-            self._empty_banks()
+        self.runs, self._blocks, self._seen, self.start = {}, {}, set(), None
+        keep = KEPT_BYTES if self.bytes <= KEPT_BYTES else 0
+        for bank in (self.common, self.groups, self.own):
+            bank.clear(keep)
+
+    def drop(self, session: Session) -> None:
+        """Forget a session, and what it alone still shared."""
+        run = self.runs.pop(session, None)
+        if run is None:
+            return
+        self._leave(run)
+        if run.spot is not None:
+            self.own.give(run.spot)
+        if not self.runs:
+            self.forget()
+
+    def retain(self, sessions: Collection[Session]) -> None:
+        """Forget all others."""
+        for session in [s for s in self.runs if s not in sessions]:
+            self.drop(session)
+
+    def outdate(self, answered: Collection[Session]) -> None:
+        """The weights changed: only those that are being answered keep what they have."""
+        self.retain(answered)
+        self._blocks, self._seen = {}, set()
+        for run in self.runs.values():
+            run.outdated = True
+            if run.block is not None:
+                run.block.outdated = True
+        if self.start is not None:
+            self.start.outdated = True
+            self._end_start()
 
     def admit(self, requests: Sequence[Request]) -> Shared:
-        """Make `runs` what is held of these sessions, their rows the first ones.
-
-        Sessions that are not in the wave are forgotten: they have ended.
-        """
-        held = {r.session: self.runs.get(r.session, Run()) for r in requests}
+        """Make `runs` what is held of these sessions, with room for their answers."""
+        fresh = []
         for request in requests:
-            run = held[request.session]
+            run = self.runs.pop(request.session, None) or Run()
+            self.runs[request.session] = run
             # The last token is always computed: its hidden state gives the first draw.
-            length = _agreement(run.tokens, request.prompt_ids[:-1])
-            run.crop(length)
-        if any(run.tokens for run in held.values()):
-            self.runs, shared = held, Shared()
-        else:
-            self.runs, shared = _share(requests)
-        self._settle()
+            run.crop(_agreement(run.tokens, request.prompt_ids, len(request.prompt_ids) - 1))
+            if not run.tokens:
+                self._leave(run)
+                fresh.append(request)
+        shared = self._share(fresh) if fresh else Shared()
+        self._settle(requests)
+        self.peak = max(self.peak, self.bytes)
         return shared
 
-    def _settle(self) -> None:
-        """Move runs into the first rows; those that lie there already stay."""
-        count = len(self.runs)
-        taken = {run.row for run in self.runs.values() if 0 <= run.row < count}
-        free = (row for row in range(count) if row not in taken)
-        source, target = [], []
-        for run in self.runs.values():
-            if 0 <= run.row < count:
-                continue
-            place = next(free)
-            if run.row >= 0 and run.own > 0:
-                source.append(run.row)
-                target.append(place)
-            run.row = place
-        self.own.reserve(count, 1)
-        self.own.move(source, target, max((run.own for run in self.runs.values()), default=0))
+    def fitting(self, requests: Sequence[Request], beside: Collection[Session]) -> int:
+        """How many of the first requests have room, at least one where nobody is answered.
 
-    def _empty_banks(self) -> None:
-        self.common, self.groups, self.own = (Bank(self.shape) for _ in range(3))
+        Idle runs make way for them, those last that were asked for first: where sessions come
+        round in a fixed order, that loses the fewest.
+        """
+        shared = self.common.bytes + self.groups.bytes
+        taken = shared + sum(self._bytes(self.runs[s]) for s in beside)
+        count = 0
+        told: Counter[Ids] = Counter()
+        for request in requests:
+            taken += self._need(request, told) * self.shape.bytes_per_token
+            if taken > self.limit and (count or beside):
+                break
+            count += 1
+        self._make_room(requests[:count], beside)
+        return count
 
+    def _make_room(self, requests: Sequence[Request], beside: Collection[Session]) -> None:
+        kept = {r.session for r in requests} | set(beside)
+        idle = [session for session in self.runs if session not in kept]
+        told: Counter[Ids] = Counter()
+        wanted = [need for r in requests if (need := self._need(r, told, grown=True))]
+        while idle and self.bytes + self.own.cost(wanted) > self.limit:
+            self.drop(idle.pop())
 
-def _share(requests: Sequence[Request]) -> tuple[dict[tuple[int, int], Run], Shared]:
-    """Runs of sessions of which nothing is held, by what their prompts have in common."""
-    members: dict[Ids, int] = {}
-    for request in requests:
-        members[request.prompt_ids] = members.get(request.prompt_ids, 0) + 1
-    start = _beginning(members)
-    blocks = {prompt: 0 for prompt, count in members.items() if count > 1}
-    for block, prompt in enumerate(blocks):
-        blocks[prompt] = block
-    runs = {}
-    for request in requests:
+    def _need(self, request: Request, told: Counter[Ids], *, grown: bool = False) -> int:
+        """Tokens of the row that a request will have; only if it is a new one where `grown`."""
+        run = self.runs.get(request.session)
         prompt = request.prompt_ids
-        if prompt in blocks:
-            group = len(prompt) - start
-            runs[request.session] = Run(prompt, start, group, blocks[prompt])
+        if run is not None and run.tokens:
+            length = len(prompt) - run.common - run.group
         else:
-            runs[request.session] = Run(prompt[:start], start)
-    common = requests[0].prompt_ids[:start]
-    return runs, Shared(common, tuple(prompt[start:] for prompt in blocks))
+            told[prompt] += 1
+            length = len(prompt) if told[prompt] == 1 else 0
+        size = row_tokens(length + request.max_tokens)
+        if run is None or run.spot is None:
+            return size
+        held = run.spot.slab.tokens
+        return max(size, held) if not grown else size * (size > held)
+
+    def _bytes(self, run: Run) -> int:
+        return 0 if run.spot is None else run.spot.slab.tokens * self.shape.bytes_per_token
+
+    def _share(self, fresh: Sequence[Request]) -> Shared:
+        """Give sessions of which nothing is held what others have in common with them."""
+        counts = Counter(request.prompt_ids for request in fresh)
+        common = self._begin(counts)
+        new: dict[Ids, int] = {}
+        for prompt, count in counts.items():
+            if prompt not in self._blocks and (count > 1 or prompt in self._seen):
+                new[prompt] = len(new)
+        self._seen.update(counts)
+        blocks = self._add_blocks(list(new))
+        for request in fresh:
+            self._attach(self.runs[request.session], request.prompt_ids, new)
+        return Shared(common, blocks, new)
+
+    def _begin(self, counts: Counter[Ids]) -> tuple[Reading, ...]:
+        """A run for what all prompts begin with, where there is none yet and it is worth it."""
+        length = 0 if self.start is not None else _beginning(counts)
+        if not length:
+            return ()
+        ids = next(iter(counts))[:length]
+        self.start = Block(ids, 0, self.common.take([length])[0])
+        return (Reading(Run(spot=self.start.spot), ids),)
+
+    def _add_blocks(self, prompts: Sequence[Ids]) -> tuple[Reading, ...]:
+        starts = [self._common_with(prompt) for prompt in prompts]
+        lengths = [len(p) - start for p, start in zip(prompts, starts, strict=True)]
+        # All as long as the longest, so that they lie together and are read together.
+        spots = self.groups.take([max(lengths, default=0)] * len(prompts))
+        for prompt, start, spot in zip(prompts, starts, spots, strict=True):
+            self._blocks[prompt] = Block(prompt, start, spot)
+        return tuple(
+            Reading(Run(prompt[:start], start, spot=spot), prompt[start:])
+            for prompt, start, spot in zip(prompts, starts, spots, strict=True)
+        )
+
+    def _attach(self, run: Run, prompt: Ids, new: Collection[Ids]) -> None:
+        block = self._blocks.get(prompt)
+        if block is None:
+            run.common = self._common_with(prompt)
+            run.tokens = prompt[: run.common]
+        else:
+            run.tokens, run.common, run.block = prompt, block.common, block
+            run.group = len(prompt) - block.common
+            block.users += 1
+            if prompt not in new:
+                run.crop(len(prompt) - 1)
+        if run.common and self.start is not None:
+            run.start = self.start
+            self.start.users += 1
+
+    def _common_with(self, prompt: Ids) -> int:
+        if self.start is None or self.start.outdated:
+            return 0
+        return _agreement(self.start.ids, prompt, len(prompt) - 1)
+
+    def _leave(self, run: Run) -> None:
+        """A run shares nothing any more."""
+        start, block = run.start, run.block
+        run.start = run.block = None
+        run.common = run.group = 0
+        if start is not None:
+            start.users -= 1
+            self._end_start()
+        if block is not None:
+            block.users -= 1
+            if not block.users:
+                self.groups.give(block.spot)
+                if not block.outdated:
+                    del self._blocks[block.ids]
+
+    def _end_start(self) -> None:
+        if self.start is not None and self.start.outdated and not self.start.users:
+            self.common.give(self.start.spot)
+            self.start = None
+
+    def _settle(self, requests: Sequence[Request]) -> None:
+        """A row for each run, with room for its whole answer; one that is too short is left."""
+        moving: list[tuple[Run, int]] = []
+        for request in requests:
+            run = self.runs[request.session]
+            need = len(request.prompt_ids) + request.max_tokens - run.common - run.group
+            if run.spot is None or run.spot.slab.tokens < need:
+                moving.append((run, need))
+        spots = self.own.take([need for _, need in moving], self.limit - self.bytes)
+        for (run, _), spot in zip(moving, spots, strict=True):
+            old, run.spot = run.spot, spot
+            if old is not None:
+                if run.own > 0:
+                    held = old.slab.data[:, :, old.row, :, : run.own]
+                    spot.slab.data[:, :, spot.row, :, : run.own] = held
+                self.own.give(old)
 
 
 def _beginning(prompts: Iterable[Ids]) -> int:
     """Length of what all prompts begin with, 0 where a run of its own is not worth it."""
     low, high = min(prompts), max(prompts)
-    length = min(_agreement(low, high), min(map(len, prompts)) - 1)
+    length = _agreement(low, high, min(map(len, prompts)) - 1)
     return length if length * (len(list(prompts)) - 1) >= WORTH else 0
 
 
-def _agreement(left: Ids, right: Ids) -> int:
-    """How many first tokens are the same."""
-    short = min(len(left), len(right))
+def _agreement(left: Ids, right: Ids, most: int) -> int:
+    """How many first tokens are the same, up to so many."""
+    short = max(0, min(len(left), len(right), most))
     if left[:short] == right[:short]:
         return short
     return next(i for i in range(short) if left[i] != right[i])

@@ -1,15 +1,17 @@
-"""Decoding: a wave of requests → what was sampled for each.
+"""Decoding: requests → what was sampled for each, token by token for all that are answered.
 
-In    requests of a wave in their fixed order, a causal model
+In    requests that join, in an order that the caller chose; a causal model
 Out   Draft per request; the cache holds all of its tokens but the last
-Not   concurrency: one wave at a time, and no training meanwhile
+Not   concurrency: one thread, and no training while it computes
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,8 +19,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from agentrl.engines.attention import Ints
-from agentrl.engines.cache import Run
+from agentrl.engines.bank import Slab, Spot
+from agentrl.engines.cache import Reading, Run, Shared
 from agentrl.engines.draw import draw, uniforms
 from agentrl.engines.forward import Forward, Places
 from agentrl.errors import EngineError
@@ -27,24 +29,35 @@ from agentrl.policy import Request
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-Flags = NDArray[np.bool_]
-GHOSTS = 32
-"""Rows that ended leave the batch when they are one in this many."""
+GHOSTS = 8
+"""Rows are brought together when one in so many, up to the last that is computed, is idle."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Draft:
     """One request's completion as it grows."""
 
     request: Request
+    run: Run
+    uniform: NDArray[np.float64]
+    """A number in [0, 1) for each token that it may draw."""
+    version: int = 0
+    """Of the weights that its first token came from."""
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    changes: list[tuple[int, int]] = field(default_factory=list)
     done: bool = False
 
     @property
     def stopped(self) -> bool:
         """Whether the last id is a stop token."""
         return self.ids[-1] in self.request.stop_token_ids
+
+    def change(self, version: int) -> None:
+        """What comes next is of other weights."""
+        if self.changes and self.changes[-1][0] == len(self.ids):
+            self.changes.pop()
+        self.changes.append((len(self.ids), version))
 
     def add(self, token: int, logprob: float) -> None:
         """Append a drawn token; a stop token ends the draft, and so does its length."""
@@ -61,117 +74,175 @@ class Draft:
 class Decoder:
     """Samples from a model whose weights belong to someone else."""
 
-    def __init__(self, model: PreTrainedModel) -> None:
-        """Look at the model's shape; nothing is computed yet."""
-        self.forward = Forward(model)
-        self.cache = self.forward.cache
-        self.abandoned = False
-        """Set from another thread: nobody waits for the wave, it ends at its next token."""
+    def __init__(self, model: PreTrainedModel, limit: int) -> None:
+        """Look at the model's shape; nothing is computed yet.
 
-    @torch.no_grad()
+        Args:
+            model: What is sampled from.
+            limit: Bytes for keys and values.
+        """
+        self.forward = Forward(model, limit)
+        self.cache = self.forward.cache
+        self.live: list[Draft] = []
+        """Those that are being answered, in the order of their rows."""
+        self.version = 0
+        self.abandoned = False
+        """Set from another thread: nobody waits for a wave, it ends at its next token."""
+        self._places: Places | None = None
+
+    def forget(self) -> None:
+        """Drop what is held, and all drafts."""
+        self.live, self._places = [], None
+        self.cache.forget()
+
     def run(self, requests: Sequence[Request]) -> list[Draft]:
-        """Sample one turn for every request."""
-        drafts = [Draft(request) for request in requests]
-        try:
-            with self.forward.borrowed():
-                self._sample(drafts, self._read_prompts(requests))
-        except BaseException:
-            self.cache.forget()
-            raise
+        """Sample one turn for every request: a wave, in parts where memory asks for it."""
+        drafts: list[Draft] = []
+        self.cache.retain({request.session for request in requests})
+        while len(drafts) < len(requests):
+            rest = requests[len(drafts) :]
+            drafts += self.join(rest[: self.cache.fitting(rest, ())])
+            while self.live:
+                self.step()
         return drafts
 
-    def _read_prompts(self, requests: Sequence[Request]) -> Tensor:
+    def join(self, requests: Sequence[Request]) -> list[Draft]:
+        """Read prompts and draw each one's first token."""
+        if not requests:
+            return []
+        with self._borrowed():
+            shared = self.cache.admit(requests)
+            runs = [self.cache.runs[r.session] for r in requests]
+            drafts = [
+                Draft(r, run, uniform, self.version)
+                for r, run, uniform in zip(requests, runs, uniforms(requests), strict=True)
+            ]
+            self._draw(drafts, self._read_prompts(requests, runs, shared))
+            self.live += [draft for draft in drafts if not draft.done]
+            self._places = None
+        return drafts
+
+    def step(self) -> list[Draft]:
+        """Compute and draw one token for all that are being answered; those that ended."""
+        with self._borrowed():
+            places = self._places or self._arrange()
+            ids = np.array([draft.ids[-1] for draft in self.live])
+            hidden = self.forward.step(ids, places)
+            places.own += 1
+            self._draw(self.live, hidden)
+        ended = [draft for draft in self.live if draft.done]
+        if ended:
+            self.live = [draft for draft in self.live if not draft.done]
+            self._places = None
+        return ended
+
+    def drop(self, draft: Draft) -> None:
+        """Nobody waits for this one any more."""
+        if draft in self.live:
+            self.live.remove(draft)
+            self._places = None
+            self._close(draft)
+
+    def renew(self, version: int) -> None:
+        """The weights are others from here on; drafts go on with the keys that they have."""
+        self.version = version
+        self.cache.outdate({draft.request.session for draft in self.live})
+        for draft in self.live:
+            draft.change(version)
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[None]:
+        try:
+            with torch.no_grad(), self.forward.borrowed():
+                yield
+        except BaseException:
+            self.forget()
+            raise
+
+    def _read_prompts(
+        self, requests: Sequence[Request], runs: Sequence[Run], shared: Shared
+    ) -> Tensor:
         """Compute what the cache lacks of the prompts; the hidden state at the end of each."""
-        shared = self.cache.admit(requests)
-        runs = [self.cache.runs[r.session] for r in requests]
-        if shared.common:
-            self.forward.read(self.cache.common, [Run(row=0)], [shared.common])
-        ends, found = [], 0
-        if shared.groups:
-            start = Run(shared.common, common=len(shared.common))
-            blocks = [replace(start, row=row) for row in range(len(shared.groups))]
-            ends.append(self.forward.read(self.cache.groups, blocks, shared.groups))
-            found = len(blocks)
-        where = [run.block for run in runs]
+        self._read(shared.common)
+        ends = [self._read(shared.blocks)]
         rest = [i for i, run in enumerate(runs) if len(run.tokens) < len(requests[i].prompt_ids)]
-        if rest:
-            news = [requests[i].prompt_ids[len(runs[i].tokens) :] for i in rest]
-            ends.append(self.forward.read(self.cache.own, [runs[i] for i in rest], news))
-        for place, i in enumerate(rest, found):
-            where[i] = place
-            runs[i].tokens = requests[i].prompt_ids
-        return torch.cat(ends)[self.forward.tensor(np.array(where))]
+        ends.append(
+            self._read(
+                [Reading(runs[i], requests[i].prompt_ids[len(runs[i].tokens) :]) for i in rest]
+            )
+        )
+        where = np.array([shared.new.get(r.prompt_ids, 0) for r in requests])
+        where[rest] = len(shared.blocks) + np.arange(len(rest))
+        for run, request in zip(runs, requests, strict=True):
+            run.tokens = request.prompt_ids
+        found = [end for end in ends if end is not None]
+        return torch.cat(found)[self.forward.tensor(where)]
 
-    def _sample(self, drafts: Sequence[Draft], hidden: Tensor) -> None:
-        """Draw, feed, draw: until every draft has ended."""
-        requests = [draft.request for draft in drafts]
-        runs = [self.cache.runs[r.session] for r in requests]
-        uniform = uniforms(requests).to(hidden.device)
-        temperatures = [r.sampling.temperature for r in requests]
-        temperature = torch.tensor(temperatures, device=hidden.device)
-        batch = _Batch.of(runs)
-        hidden = hidden[self.forward.tensor(batch.who)]
-        for step in range(uniform.shape[1]):
-            if self.abandoned:
-                raise EngineError("the cohort ended while its wave was computed.")
-            who = self.forward.tensor(batch.active)
-            ids, logprobs = draw(self.forward.logits(hidden), temperature[who], uniform[who, step])
-            _record(drafts, batch, ids.tolist(), logprobs.tolist())
-            live = np.array([not drafts[i].done for i in batch.active])
-            if not live.any():
-                break
-            hidden = self._feed(drafts, batch, live)
-        for row, i in enumerate(batch.who.tolist()):
-            runs[i].row = row
-            runs[i].tokens = requests[i].prompt_ids + tuple(drafts[i].ids[:-1])
+    def _read(self, readings: Sequence[Reading]) -> Tensor | None:
+        ends = None
+        for found in self.forward.read(readings):
+            self._go_on()
+            ends = found
+        return ends
 
-    def _feed(self, drafts: Sequence[Draft], batch: _Batch, live: Flags) -> Tensor:
-        """Compute the drawn tokens; rows that ended leave first, where there are enough."""
-        ended = batch.count - int(live.sum())
-        if ended >= max(1, batch.count // GHOSTS):
-            tokens = int(batch.places.own.max())
-            self.cache.own.move(*batch.drop(live), tokens)
-        here = batch.places.at(slice(batch.count))
-        self.cache.own.reserve(len(batch.who), int(here.own.max()) + 1)
-        ids = np.array([drafts[i].ids[-1] for i in batch.active])
-        hidden = self.forward.step(self.cache.own, ids, here)
-        here.own[:] += 1
-        return hidden
+    def _go_on(self) -> None:
+        if self.abandoned:
+            raise EngineError("the cohort ended while its wave was computed.")
 
+    def _draw(self, drafts: Sequence[Draft], hidden: Tensor) -> None:
+        self._go_on()
+        chances = np.array([draft.uniform[len(draft.ids)] for draft in drafts])
+        heat = np.array([draft.request.sampling.temperature for draft in drafts], np.float32)
+        temperature = torch.from_numpy(heat).to(hidden.device)
+        logits = self.forward.logits(hidden)
+        ids, logprobs = draw(logits, temperature, torch.from_numpy(chances).to(hidden.device))
+        for draft, token, logprob in zip(drafts, ids.tolist(), logprobs.tolist(), strict=True):
+            draft.add(token, logprob)
+            if draft.done:
+                self._close(draft)
 
-@dataclass(slots=True)
-class _Batch:
-    """Rows of the own runs: the first `count` are computed, the others have ended."""
+    def _close(self, draft: Draft) -> None:
+        draft.run.tokens = draft.request.prompt_ids + tuple(draft.ids[:-1])
+        if draft.run.outdated:
+            self.cache.drop(draft.request.session)
 
-    places: Places
-    who: Ints
-    """Index of each row's request."""
-    count: int
+    def _arrange(self) -> Places:
+        """Order by slab and row, with computed rows near each other."""
+        slabs: dict[Slab, list[Draft]] = defaultdict(list)
+        for draft in self.live:
+            assert draft.run.spot is not None
+            slabs[draft.run.spot.slab].append(draft)
+        order = [slab for slab in self.cache.own.slabs if slab in slabs]
+        for slab in order:
+            self._bring_together(slab, slabs[slab])
+            slabs[slab].sort(key=_row)
+        self.live = [draft for slab in order for draft in slabs[slab]]
+        runs = [draft.run for draft in self.live]
+        self._places = self.forward.places(runs, [len(d.ids) - 1 for d in self.live])
+        return self._places
 
-    @classmethod
-    def of(cls, runs: Sequence[Run]) -> _Batch:
-        who = np.argsort([run.row for run in runs])
-        return cls(Places.after([runs[i] for i in who]), who, len(runs))
-
-    @property
-    def active(self) -> Ints:
-        return self.who[: self.count]
-
-    def drop(self, live: Flags) -> tuple[list[int], list[int]]:
-        """Bring live rows to the front; which rows took whose places."""
-        self.count = int(live.sum())
-        holes = np.flatnonzero(~live[: self.count])
-        late = self.count + np.flatnonzero(live[self.count :])
-        source, target = np.concatenate([late, holes]), np.concatenate([holes, late])
-        p = self.places
-        for column in (p.common, p.group, p.block, p.own, self.who):
-            column[target] = column[source]
-        return source.tolist(), target.tolist()
+    def _bring_together(self, slab: Slab, drafts: Sequence[Draft]) -> None:
+        count, high = len(drafts), max(map(_row, drafts)) + 1
+        if high - count <= high // GHOSTS:
+            return
+        late = {_row(draft): draft.run for draft in drafts if _row(draft) >= count}
+        taken = {_row(draft) for draft in drafts}
+        holes = [row for row in range(count) if row not in taken]
+        runs = (run for run in self.cache.runs.values() if run.spot and run.spot.slab is slab)
+        others = {run.spot.row: run for run in runs if run.spot}
+        pairs = list(zip(sorted(late), holes, strict=True))
+        held = max(run.own for run in others.values()) + max(len(draft.ids) for draft in drafts)
+        slab.swap([row for row, _ in pairs], holes, min(held, slab.tokens))
+        for row, hole in pairs:
+            late[row].spot = Spot(slab, hole)
+            idle = others.get(hole)
+            if idle is None:
+                slab.free[slab.free.index(hole)] = row
+            else:
+                idle.spot = Spot(slab, row)
+        slab.free.sort()
 
 
-def _record(
-    drafts: Sequence[Draft], batch: _Batch, ids: Sequence[int], logprobs: Sequence[float]
-) -> None:
-    for i, token, logprob in zip(batch.active, ids, logprobs, strict=True):
-        if not drafts[i].done:
-            drafts[i].add(token, logprob)
+def _row(draft: Draft) -> int:
+    assert draft.run.spot is not None
+    return draft.run.spot.row

@@ -11,17 +11,15 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from agentrl.policy import Request
 
 
-def uniforms(requests: Sequence[Request]) -> Tensor:
-    """One row of numbers in [0, 1) per request, as many as it may draw."""
-    out = np.zeros((len(requests), max(r.max_tokens for r in requests)))
-    for row, request in zip(out, requests, strict=True):
-        row[: request.max_tokens] = np.random.default_rng(request.seed).random(request.max_tokens)
-    return torch.from_numpy(out)
+def uniforms(requests: Sequence[Request]) -> list[NDArray[np.float64]]:
+    """Numbers in [0, 1) for each request, as many as it may draw."""
+    return [np.random.default_rng(r.seed).random(r.max_tokens) for r in requests]
 
 
 def draw(logits: Tensor, temperature: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from agentrl.errors import EngineError
+from agentrl.errors import AgentRLError, EngineError
 from agentrl.policy import Request
 
 
@@ -42,10 +42,13 @@ class Core(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """Something to do: a request to begin, or a call to make while none runs."""
+    """Something to do: a request to begin, or a call to make while none runs, or at once."""
 
     request: Request | None
     call: Callable[[], Any] | None
+    soon: bool = False
+    fatal: bool = False
+    """Where the call fails, so does every request that is running."""
     future: Future[Any] = field(default_factory=Future)
 
 
@@ -68,9 +71,16 @@ class Driver:
         """Begin a request. Cancelling the future drops it."""
         return self._put(_Entry(request, None))
 
-    def call(self, function: Callable[[], Any]) -> Future[Any]:
-        """Run a function in the core's thread as soon as no request is running."""
-        return self._put(_Entry(None, function))
+    def call(self, function: Callable[[], Any], *, soon: bool = False) -> Future[Any]:
+        """Run a function in the core's thread when no request is running, or `soon`: between steps.
+
+        What comes behind it waits for it.
+        """
+        return self._put(_Entry(None, function, soon))
+
+    def change(self, function: Callable[[], Any]) -> Future[Any]:
+        """The same, soon; where the function fails, all that is running fails with it."""
+        return self._put(_Entry(None, function, soon=True, fatal=True))
 
     def close(self) -> None:
         """Stop the thread and free the core; whoever still waits gets an EngineError."""
@@ -91,7 +101,7 @@ class Driver:
     def _run(self) -> None:
         waiting: deque[_Entry] = deque()
         while self._receive(waiting):
-            while waiting and (waiting[0].request is not None or not self._live):
+            while waiting and (waiting[0].request or waiting[0].soon or not self._live):
                 self._begin(waiting.popleft())
             if self._live:
                 self._step()
@@ -131,7 +141,20 @@ class Driver:
         try:
             entry.future.set_result(entry.call())
         except Exception as error:
+            if entry.fatal:
+                self._lose(error)
             entry.future.set_exception(error)
+
+    def _lose(self, error: Exception) -> None:
+        """What was running can't go on after a change that failed; the core can."""
+        problem = error if isinstance(error, AgentRLError) else EngineError(repr(error))
+        try:
+            for key, future in self._live.items():
+                self._core.drop(key)
+                _fail(future, type(problem)(str(problem)))
+            self._live.clear()
+        except Exception as broken:
+            self._break(broken)
 
     def _step(self) -> None:
         try:

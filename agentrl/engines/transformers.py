@@ -1,35 +1,36 @@
-"""The transformers engine: samples with the learner's own module, no copy and no sync.
+"""The transformers engine: samples with the learner's own module, or with a copy of it.
 
 In    a causal language model with plain attention, requests of declared episodes
 Out   completions that depend on the requests alone: the same on every run with the same threads
-Not   the fastest engine on a GPU (vllm is), nor one for a model that is trained meanwhile
+Not   the fastest engine on a GPU (vllm is), nor, without a copy, one for training meanwhile
 
 Episodes play in waves: when each has asked for its next turn, all turns are computed as one
-batch in the order (turn, task, member). Who asked first cannot change a bit.
+batch in the order (turn, task, member). Who asked first cannot change a bit. Or they play in a
+stream: a request joins those that are being computed at their next token.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
 
 from agentrl.engines.decode import Decoder, Draft
+from agentrl.engines.driver import Driver
 from agentrl.engines.forward import evaluating
+from agentrl.engines.replica import replica_of, take
+from agentrl.engines.stream import Said, Stream, completion
 from agentrl.engines.wave import Session, Waves
 from agentrl.errors import EngineError, WeightSyncError, blame
-from agentrl.message import FinishReason
 from agentrl.policy import Completion, Request, Sampling, WeightSource
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-T = TypeVar("T")
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 0.05, torch.bfloat16: 0.25}
 """Mean difference in nats. Two right ways through a model in bfloat16 lie up to 0.1 apart; a
 wrong position or a token too many costs several times as much."""
@@ -41,8 +42,6 @@ class TransformersEngine:
     """Runs a policy in the process that trains it."""
 
     name = "transformers"
-    wave = True
-    inflight = False
 
     def __init__(
         self,
@@ -51,28 +50,42 @@ class TransformersEngine:
         max_context: int,
         max_live: int = 256,
         cache_gib: float = 8.0,
+        own_copy: bool = False,
+        schedule: Literal["waves", "stream"] = "waves",
     ) -> None:
         """Take a model as it is and check that it can be sampled from.
 
         Args:
-            model: The learner's module; it is shared, never copied or changed.
+            model: The learner's module; it is never changed.
             max_context: Tokens of prompt and completion together.
             max_live: Episodes played at once.
-            cache_gib: Memory for keys and values; a wave that needs more is computed in parts.
+            cache_gib: Memory for keys and values; a wave that needs more is computed in parts,
+                in a stream a request waits until others have ended.
+            own_copy: Sample from a copy of the weights that only `load` changes, so that the
+                learner may train meanwhile; else the module is shared.
+            schedule: Waves are repeatable to the bit; a stream waits for no slow tool.
+
+        Raises:
+            EngineError: it would not compute what the model does.
         """
-        self._model = model
         self._where = f"transformers engine, {type(model).__name__}"
         _refuse_layers(self._where, model)
+        self.wave = schedule == "waves"
+        self.inflight = own_copy and not self.wave
+        self._own_copy = own_copy
+        self._unproved = False
+        model = replica_of(model) if own_copy else model
+        self._model = model
         config = model.config.get_text_config()
         self.max_context = min(max_context, config.max_position_embeddings)
         self.max_live = max_live
         self.version = 0
         self._vocabulary = config.vocab_size
-        self._cache_bytes = int(cache_gib * 2**30)
-        self._decoder = Decoder(model)
+        self._decoder = Decoder(model, int(cache_gib * 2**30))
         self._waves = Waves(self._answer)
-        self._worker = ThreadPoolExecutor(1, "agentrl-transformers")
+        self._stream = Stream(self._decoder, self._where, self._refuse_unproved)
         self._compare(self._plain_scores, EngineError, "a plain forward pass", 2)
+        self._driver = Driver(self._stream, self.name)
 
     @property
     def forwarded_tokens(self) -> int:
@@ -82,35 +95,47 @@ class TransformersEngine:
     @contextmanager
     def episodes(self, sessions: Sequence[Session]) -> Iterator[None]:
         """Declare the episodes that will be played together."""
-        with self._waves.episodes(sessions):
+        with self._waves.episodes(sessions) if self.wave else nullcontext():
             try:
                 yield
             finally:
                 # Also waits for an abandoned wave: after the cohort nothing uses the model.
-                self._decoder.abandoned = True
-                self._worker.submit(self._release).result()
+                self._decoder.abandoned = self.wave
+                self._driver.call(lambda: self._release(sessions), soon=True).result()
 
     def finish(self, session: Session) -> None:
         """An episode will ask no more."""
-        self._waves.finish(session)
+        if self.wave:
+            self._waves.finish(session)
+        else:
+            self._driver.call(lambda: self._stream.finish({session}), soon=True)
 
     async def generate(self, request: Request) -> Completion:
         """Sample one turn.
 
         Raises:
-            EngineError: this request is impossible, or the wave it was in failed.
+            EngineError: this request is impossible, or what it was computed with failed.
         """
         self._refuse(request)
-        return await self._waves.ask(request)
+        if self.wave:
+            return await self._waves.ask(request)
+        said: Said = await asyncio.wrap_future(self._driver.ask(request))
+        if isinstance(said, EngineError):
+            raise said
+        return said
 
     async def load(self, source: WeightSource, version: int) -> None:
-        """Forget what was computed with other weights; prove that the source is this module.
+        """Forget what was computed with other weights; prove that the source's are in use.
+
+        It waits for what is being computed; in a stream with weights of its own it comes between
+        two tokens, and completions say where.
 
         Raises:
-            WeightSyncError: the source's log-probs are not those of this module.
+            WeightSyncError: the source's log-probs are not those of this module. One that has
+                weights of its own then answers nothing until a hand-over succeeds.
         """
-        await self._work(self._compare, source.fingerprint, WeightSyncError, "the new weights", 1)
-        self.version = version
+        call = self._driver.call(lambda: self._take(source, version), soon=self.inflight)
+        await asyncio.wrap_future(call)
 
     async def sleep(self) -> None:
         """Its weights are the learner's; what it holds beside them ends with each cohort."""
@@ -124,32 +149,39 @@ class TransformersEngine:
 
     async def close(self) -> None:
         """Free what it holds."""
-        self._decoder.cache.forget()
-        self._worker.shutdown()
+        await asyncio.to_thread(self._driver.close)
 
     async def _answer(self, requests: Sequence[Request]) -> list[Completion]:
-        drafts = await self._work(self._run, requests)
-        return [_completion(draft, self.version) for draft in drafts]
+        return await asyncio.wrap_future(self._driver.call(lambda: self._run(requests)))
 
-    async def _work(self, fn: Callable[..., T], *args: object) -> T:
-        """Away from the event loop, one thing at a time, always on the same thread."""
-        return await asyncio.wrap_future(self._worker.submit(fn, *args))
+    def _take(self, source: WeightSource, version: int) -> None:
+        self._unproved = self._own_copy
+        if self._own_copy:
+            with blame(WeightSyncError, f"{self._where}, copying weights of version {version}"):
+                take(self._model, source)
+        self._decoder.renew(version)
+        self._compare(source.fingerprint, WeightSyncError, "the new weights", 1)
+        self.version, self._unproved = version, False
 
-    def _release(self) -> None:
-        self._decoder.cache.forget()
-        self._decoder.abandoned = False
+    def _release(self, sessions: Sequence[Session]) -> None:
+        if self.wave:
+            self._decoder.forget()
+            self._decoder.abandoned = False
+        else:
+            self._stream.finish(set(sessions))
 
-    def _run(self, requests: Sequence[Request]) -> list[Draft]:
+    def _refuse_unproved(self) -> None:
+        if self._unproved:
+            raise WeightSyncError(
+                f"{self._where}: the last hand-over of weights failed. What it holds is unknown; "
+                "nothing is sampled from it before one succeeds."
+            )
+
+    def _run(self, requests: Sequence[Request]) -> list[Completion]:
+        self._refuse_unproved()
         with blame(EngineError, f"{self._where}, wave of {len(requests)}"):
-            parts = [self._decoder.run(part) for part in self._parts(requests)]
-        return [draft for part in parts for draft in part]
-
-    def _parts(self, requests: Sequence[Request]) -> list[Sequence[Request]]:
-        """The whole wave, or as many rows at a time as the memory for its cache holds."""
-        longest = max(len(r.prompt_ids) + r.max_tokens for r in requests)
-        row = longest * self._decoder.cache.shape.bytes_per_token
-        size = max(1, self._cache_bytes // row)
-        return [requests[i : i + size] for i in range(0, len(requests), size)]
+            drafts = self._decoder.run(requests)
+        return [completion(draft) for draft in drafts]
 
     def _refuse(self, request: Request) -> None:
         asked = len(request.prompt_ids) + request.max_tokens
@@ -173,10 +205,8 @@ class TransformersEngine:
 
     def _compare(self, scores: Scores, kind: type[EngineError], with_what: str, turns: int) -> None:
         """Play three small episodes and compare every log-prob."""
-        self._decoder.cache.forget()
         with blame(kind, f"{self._where}, compared with {with_what}"):
-            drafts = _rehearse(self._decoder, self._vocabulary, turns)
-            self._decoder.cache.forget()
+            drafts = _rehearse(Decoder(self._model, 1 << 30), self._vocabulary, turns)
             with evaluating(self._model):
                 gap = float(np.mean([_gap(scores, draft) for draft in drafts]))
         if not gap <= TOLERANCE.get(self._model.dtype, 0.0):
@@ -223,8 +253,3 @@ def _gap(scores: Scores, draft: Draft) -> float:
     """Mean difference in nats between a draft's log-probs and what another says of them."""
     other = scores(draft.request.prompt_ids + tuple(draft.ids))[-len(draft.ids) :]
     return float(np.abs(np.subtract(other, draft.logprobs)).mean())
-
-
-def _completion(draft: Draft, version: int) -> Completion:
-    reason: FinishReason = "stop" if draft.stopped else "length"
-    return Completion(tuple(draft.ids), tuple(draft.logprobs), reason, version)

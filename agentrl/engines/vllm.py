@@ -8,36 +8,18 @@ Not   repeatable to the bit: what is batched together depends on time
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
-import random
-import sys
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import torch
-
+from agentrl.engines import vllm_api
 from agentrl.engines.driver import Driver
-from agentrl.engines.vllm_core import Core, Model, completion, inspect
+from agentrl.engines.undisturbed import out_of_sight, undisturbed
+from agentrl.engines.vllm_core import FORGETS, KEEPS, Core, completion, inspect
 from agentrl.errors import AgentRLError, EngineError, UsageError
 from agentrl.policy import Completion, Request, WeightSource
 
-ENVIRONMENT = {
-    "VLLM_NO_USAGE_STATS": "1",
-    "VLLM_DO_NOT_TRACK": "1",
-    "VLLM_LOGGING_LEVEL": "ERROR",
-    # vLLM's own choice is stdout, which belongs to whoever reads --json.
-    "VLLM_LOGGING_STREAM": "ext://sys.stderr",
-}
-"""What vLLM reads where the user has not set it."""
-
-IN_PROCESS = "VLLM_ENABLE_V1_MULTIPROCESSING"
-MIN_STEP_TOKENS = 4096
-"""Tokens of one step at least, so that many short prompts begin together."""
 MAX_ROWS = 1024
 """Requests in one step; more than that wait inside vLLM."""
 HIDDEN = "llvmlite.binding.ffi"
@@ -51,7 +33,7 @@ class VllmEngine:
 
     name = "vllm"
     wave = False
-    inflight = False
+    inflight = True
 
     def __init__(
         self,
@@ -63,6 +45,8 @@ class VllmEngine:
         memory_share: float,
         cache_gib: float,
         seed: int,
+        cache_bytes: int | None = None,
+        sleep: bool = False,
     ) -> None:
         """Start vLLM on a folder's weights, which are version 0.
 
@@ -71,34 +55,33 @@ class VllmEngine:
             dtype: float32 or bfloat16: what vLLM computes in.
             max_context: Tokens of prompt and completion; less where the model has fewer.
             max_live: Episodes played at once.
-            memory_share: Share of a GPU's memory that vLLM takes.
+            memory_share: Share of a GPU's memory that vLLM takes, unless `cache_bytes` says.
             cache_gib: Key-value cache on a CPU.
             seed: Of vLLM's own generator; every request brings its own.
+            cache_bytes: Key-value cache on a GPU.
+            sleep: Whether it gives memory back when it is told to; on a CPU it never does.
 
         Raises:
-            UsageError: vLLM is missing, broken, or refuses this model or these settings.
+            UsageError: vLLM is missing, broken, unknown, or refuses this model or these settings.
         """
         model = inspect(folder, max_context)
         self.max_context = model.context
         self.max_live = max_live
         self._vocabulary = model.vocabulary
-        with _undisturbed(), _told(folder), _out_of_sight(HIDDEN):
-            vllm = _import()
-            cpu = vllm.platforms.current_platform.is_cpu()
-            memory = _on_cpu(model, cache_gib) if cpu else {"gpu_memory_utilization": memory_share}
-            llm = vllm.LLM(
-                str(folder),
-                dtype=dtype,
-                seed=seed % 2**32,
-                skip_tokenizer_init=True,
-                generation_config="vllm",
-                logprobs_mode="processed_logprobs",
-                max_model_len=model.context,
-                max_num_seqs=min(max_live, MAX_ROWS),
-                use_tqdm_on_load=False,
-                **memory,
-            )
-        self._core = Core(vllm, llm, model, dtype, eager=cpu)
+        setup = vllm_api.Setup(
+            dtype=dtype,
+            context=model.context,
+            rows=min(max_live, MAX_ROWS),
+            seed=seed,
+            cache_on_cpu=int(cache_gib * 2**30),
+            cache_bytes=cache_bytes,
+            share=memory_share if cache_bytes is None else None,
+            sleeps=sleep,
+        )
+        with undisturbed(), _told(folder), out_of_sight(HIDDEN):
+            running = vllm_api.start(folder, setup)
+        level = sleep_level(folder) if sleep and not running.cpu else 0
+        self._core = Core(running, model, dtype, sleep_level=level)
         self._driver = Driver(self._core, self.name)
 
     def episodes(self, sessions: Sequence[tuple[int, int]]) -> AbstractContextManager[None]:
@@ -113,31 +96,34 @@ class VllmEngine:
 
         Raises:
             EngineError: the request is invalid, or vLLM failed.
+            WeightSyncError: a hand-over failed before or meanwhile.
         """
         self._check(request)
-        version, output = await asyncio.wrap_future(self._driver.ask(request))
-        return completion(request, output, version)
+        return completion(request, await asyncio.wrap_future(self._driver.ask(request)))
 
     async def load(self, source: WeightSource, version: int) -> None:
-        """Take new weights when no request is running, and prove it.
+        """Take new weights between two steps, and prove it; running turns go on with them.
 
         Raises:
-            WeightSyncError: tensors are missing, or vLLM computes with other weights.
+            WeightSyncError: tensors are missing, or vLLM computes with other weights. Running
+                turns end with the same.
         """
         learner = source.fingerprint(self._core.probe)
         await asyncio.wrap_future(
-            self._driver.call(lambda: self._core.take(source, learner, version))
+            self._driver.change(lambda: self._core.take(source, learner, version))
         )
 
     async def sleep(self) -> None:
-        """Not yet: it keeps its share of the device."""
+        """Give memory back as soon as no turn is running."""
+        await asyncio.wrap_future(self._driver.call(self._core.sleep))
 
     async def wake(self) -> None:
-        """Nothing was given back."""
+        """Take the memory again, first that of the weights; `load` or a turn takes the rest."""
+        await asyncio.wrap_future(self._driver.call(self._core.wake))
 
     def counters(self) -> Mapping[str, float]:
-        """Nothing is counted yet."""
-        return {}
+        """Requests that ended, and their tokens: of prompts, found in the cache, sampled."""
+        return dict(self._core.counts)
 
     async def close(self) -> None:
         """Stop vLLM and free its memory."""
@@ -156,33 +142,17 @@ class VllmEngine:
             raise EngineError(f"engine vllm, episode {request.session}: {problem}.")
 
 
-def _on_cpu(model: Model, cache_gib: float) -> dict[str, Any]:
-    """Settings of the CPU build: compiling takes minutes there and gains little."""
-    return {
-        "enforce_eager": True,
-        "kv_cache_memory_bytes": int(cache_gib * 2**30),
-        # A prompt that is read in two steps makes vLLM rewind the request's generator,
-        # which it can't do on a CPU: every prompt has to fit into one step.
-        "enable_chunked_prefill": False,
-        "max_num_batched_tokens": max(model.context, MIN_STEP_TOKENS),
-    }
+def sleep_level(folder: Path, spare: int | None = None) -> int:
+    """How deep to sleep: a copy of the weights stays on the host where it has room for two.
 
-
-def _import() -> Any:
-    """The vllm package, told to run in this process and to keep quiet."""
-    if os.environ.setdefault(IN_PROCESS, "0") != "0":
-        raise UsageError(
-            f"--engine vllm: {IN_PROCESS}={os.environ[IN_PROCESS]}. Weights are handed over "
-            "inside one process; unset it."
-        )
-    for name, value in ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    # While it is imported vLLM warns before it has read its own level.
-    logging.getLogger("vllm").setLevel(os.environ["VLLM_LOGGING_LEVEL"].upper())
-    import vllm
-    import vllm.platforms
-
-    return vllm
+    Args:
+        folder: With the weights' files.
+        spare: Bytes of the host that are free; asked of the system where not given.
+    """
+    weights = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+    if spare is None:
+        spare = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return KEEPS if 2 * weights <= spare else FORGETS
 
 
 @contextmanager
@@ -217,40 +187,3 @@ def _refusal(folder: Path, error: Exception) -> UsageError:
             "or lower --rollout.max_context."
         )
     return UsageError(f"--engine vllm: it can't start with {folder}. {error}")
-
-
-@contextmanager
-def _out_of_sight(name: str) -> Iterator[None]:
-    """Take a module that is loaded out of the list of modules meanwhile."""
-    module = sys.modules.pop(name, None)
-    try:
-        yield
-    finally:
-        if module is not None:
-            sys.modules[name] = module
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Put back what vLLM changes in the whole process while it starts.
-
-    It seeds the global generators, replaces `torch.set_num_threads` and `sys.excepthook`,
-    preloads its libraries into every child process, and warns of its own deprecations.
-    """
-    kept = {name: os.environ.get(name) for name in ("LD_PRELOAD", "LD_LIBRARY_PATH")}
-    set_num_threads: Any = torch.set_num_threads
-    hook = sys.excepthook
-    states = random.getstate(), np.random.get_state()
-    with warnings.catch_warnings(), torch.random.fork_rng():
-        warnings.simplefilter("ignore")
-        try:
-            yield
-        finally:
-            random.setstate(states[0])
-            np.random.set_state(states[1])
-            torch.set_num_threads = set_num_threads
-            sys.excepthook = hook
-            for name, value in kept.items():
-                os.environ.pop(name, None)
-                if value is not None:
-                    os.environ[name] = value

@@ -8,11 +8,11 @@ Not   starting vLLM, nor its thread: vllm.py does both
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from safetensors import safe_open
@@ -22,6 +22,52 @@ from agentrl.engines import fingerprint
 from agentrl.engines.fingerprint import Fingerprint
 from agentrl.errors import EngineError, WeightSyncError, blame
 from agentrl.policy import Completion, Request, WeightSource
+
+WEIGHTS, CACHE = "weights", "kv_cache"
+"""What wakes, in this order."""
+KEEPS, FORGETS = 1, 2
+"""Levels of sleep: with a copy of the weights on the host, or without."""
+COUNTED = ("requests", "prompt_tokens", "cached_tokens", "sampled_tokens")
+ALONE = "alone"
+
+
+class Engine(Protocol):
+    """The running vLLM, as vllm_api.py offers it."""
+
+    cpu: bool
+
+    def modules(self) -> set[str]:
+        """Names of the model's modules."""
+
+    def add(self, key: str, ids: Sequence[int], **params: Any) -> None:
+        """Begin a request."""
+
+    def step(self) -> list[Any]:
+        """Sample one token; outputs of requests that ended."""
+
+    def drop(self, key: str) -> None:
+        """Abort a request."""
+
+    def reload(self, tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """Take weights."""
+
+    def forget(self) -> None:
+        """Make nothing of what was computed so far be used again."""
+
+    def label(self, version: int) -> None:
+        """Name the weights that tokens come from, from now on."""
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Hold back every request that waits."""
+
+    def sleep(self, level: int) -> None:
+        """Give memory back."""
+
+    def wake(self, part: str) -> None:
+        """Take a part of it again."""
+
+    def stop(self) -> None:
+        """Free everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,76 +107,119 @@ def _stored(folder: Path) -> set[str]:
 class Core:
     """All that is done to vLLM once it runs; only the driver's thread does it."""
 
-    def __init__(self, vllm: Any, llm: Any, model: Model, dtype: str, *, eager: bool) -> None:
-        self._llm = llm
-        self._engine = llm.llm_engine
-        self._params = vllm.SamplingParams
-        self._final = vllm.sampling_params.RequestOutputKind.FINAL_ONLY
+    def __init__(self, vllm: Engine, model: Model, dtype: str, *, sleep_level: int = 0) -> None:
+        """Take over a vLLM that has just started: its weights are version 0.
+
+        Args:
+            vllm: What `vllm_api` started.
+            model: What was read in the folder.
+            dtype: What vLLM computes in.
+            sleep_level: 1 keeps the weights on the host during sleep, 2 forgets them, 0: no sleep.
+        """
+        self._vllm = vllm
         self._model = model
         self._dtype = dtype
-        self._eager = eager
-        self._version = 0
+        self._sleep_level = sleep_level
+        self._asleep: tuple[str, ...] = ()
         self._doubt: str | None = None
         self._last: Fingerprint | None = None
-        modules = llm.apply_model(lambda model: {name for name, _ in model.named_modules()})[0]
+        modules = vllm.modules()
         # vLLM packs a tied output on its own and leaves it old if only its twin is handed over.
         self._copies = {of: to for to, of in model.tied.items() if to.rpartition(".")[0] in modules}
+        vllm.label(0)
         self.probe = self._probe(min(fingerprint.LENGTH, model.context - 1))
+        self.counts = dict.fromkeys(COUNTED, 0.0)
+        """So far, by the last part of a metric's name; others may read it at any time."""
 
     def add(self, key: str, request: Request) -> None:
         """Begin a request."""
+        self._rise(CACHE)
         if self._doubt is not None:
             raise WeightSyncError(self._doubt)
-        params = self._params(
+        self._vllm.add(
+            key,
+            request.prompt_ids,
             temperature=request.sampling.temperature,
             seed=request.seed % 2**63,
             max_tokens=request.max_tokens,
             stop_token_ids=list(request.stop_token_ids),
             ignore_eos=True,
             logprobs=0,
-            detokenize=False,
-            output_kind=self._final,
         )
-        self._add(key, request.prompt_ids, params)
 
     def step(self) -> list[tuple[str, Any]]:
         """Sample one token for every running request."""
-        # On a CPU the compiled functions of vLLM's sampler gain nothing and need a C++ compiler.
-        stance = torch.compiler.set_stance("force_eager") if self._eager else nullcontext()
-        with stance:
-            outputs = self._engine.step()
-        return [(o.request_id, (self._version, o)) for o in outputs if o.finished]
+        ended = self._step()
+        for output in ended:
+            self._count(output)
+        return [(output.request_id, output) for output in ended]
 
     def drop(self, key: str) -> None:
         """Abort a request."""
-        self._engine.abort_request([key])
+        self._vllm.drop(key)
 
     def stop(self) -> None:
         """Free the model and its cache."""
-        self._engine.engine_core.shutdown()
-        self._engine = self._llm = None
+        self._vllm.stop()
 
     def take(self, source: WeightSource, learner: Sequence[float], version: int) -> None:
-        """Replace the weights; until that is proven, nothing is sampled."""
+        """Replace the weights, between two steps; until that is proven, nothing is sampled.
+
+        What is running goes on with the new weights: it reads again what it has so far, so that
+        its next token's log-prob is that of the new weights alone.
+        """
         self._doubt = (
             f"engine vllm: the hand-over of version {version} failed. Its weights are unknown; "
             "nothing is sampled before a hand-over succeeds."
         )
         items = _Items(source, self._copies)
         with blame(WeightSyncError, f"engine vllm, taking weights of version {version}"):
-            self._engine.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(items)})
+            self._rise(WEIGHTS)
+            self._vllm.reload(items)
             if items.problem is not None:
                 raise items.problem
-        if missing := sorted(self._model.names - items.names):
+            self._refuse_missing(items.names, version)
+            self._rise(CACHE)
+            self._vllm.forget()
+            now = Fingerprint(version, learner, self._fingerprint())
+        fingerprint.check(now, self._last, self._dtype)
+        self._vllm.label(version)
+        self._last, self._doubt = now, None
+
+    def sleep(self) -> None:
+        """Give memory back; where weights are lost with it, only a hand-over brings them again."""
+        if not self._sleep_level or self._asleep:
+            return
+        if self._sleep_level == FORGETS:
+            self._doubt = (
+                "engine vllm: it slept and forgot its weights. "
+                "Nothing is sampled before a hand-over succeeds."
+            )
+        self._asleep = (WEIGHTS, CACHE)
+        with blame(EngineError, "engine vllm, going to sleep"):
+            self._vllm.sleep(self._sleep_level)
+
+    def wake(self) -> None:
+        """Take the weights' memory; the cache's follows with a hand-over, or a request."""
+        self._rise(WEIGHTS)
+
+    def _rise(self, part: str) -> None:
+        """Wake up to and with a part, in their order; after a failure nothing is sampled."""
+        while part in self._asleep:
+            first, *rest = self._asleep
+            doubt, self._doubt = self._doubt, f"engine vllm: it could not wake its {first}."
+            with blame(EngineError, f"engine vllm, waking its {first}"):
+                self._vllm.wake(first)
+                if not rest:
+                    self._vllm.forget()
+            self._asleep, self._doubt = tuple(rest), doubt
+
+    def _refuse_missing(self, names: Set[str], version: int) -> None:
+        if missing := sorted(self._model.names - names):
             raise WeightSyncError(
                 f"engine vllm, weights of version {version}: {len(missing)} tensors were not "
                 f"handed over ({missing[0]}, ...). They would have stayed old."
             )
-        if not self._engine.reset_prefix_cache():
-            raise WeightSyncError("engine vllm: requests were running during a hand-over.")
-        now = Fingerprint(version, learner, self._fingerprint())
-        fingerprint.check(now, self._last, self._dtype)
-        self._last, self._version, self._doubt = now, version, None
 
     def _probe(self, length: int) -> tuple[int, ...]:
         """Ids that the policy itself finds likely: rounding moves those the least."""
@@ -144,37 +233,67 @@ class Core:
         return [entry[i].logprob for i, entry in entries]
 
     def _alone(self, ids: Sequence[int], **params: Any) -> Any:
-        """Output of one request while no other runs."""
-        self._add("alone", ids, self._params(detokenize=False, output_kind=self._final, **params))
-        while not (ended := self.step()):
-            pass
-        return ended[0][1][1]
+        """Output of one request, while those that wait are held back.
 
-    def _add(self, key: str, ids: Sequence[int], params: Any) -> None:
-        self._engine.add_request(key, {"type": "token", "prompt_token_ids": list(ids)}, params)
+        Nothing may be sampled with weights that are not proven, and a batch of another size
+        rounds otherwise: a fingerprint beside others would move where no weight did.
+        """
+        ended: list[Any] = []
+        with self._vllm.alone():
+            self._vllm.add(ALONE, ids, **params)
+            try:
+                while not ended:
+                    ended = self._step()
+            finally:
+                if not ended:
+                    self._vllm.drop(ALONE)
+        return ended[0]
+
+    def _step(self) -> list[Any]:
+        # On a CPU the compiled functions of vLLM's sampler gain nothing and need a C++ compiler.
+        stance = torch.compiler.set_stance("force_eager") if self._vllm.cpu else nullcontext()
+        with stance:
+            return self._vllm.step()
+
+    def _count(self, output: Any) -> None:
+        asked = len(output.prompt_token_ids)
+        sampled = sum(len(one.token_ids) for one in output.outputs)
+        more = (1, asked, output.num_cached_tokens or 0, sampled)
+        for name, number in zip(COUNTED, more, strict=True):
+            self.counts[name] += number
 
 
-def completion(request: Request, output: Any, version: int) -> Completion:
+def completion(request: Request, output: Any) -> Completion:
     """What vLLM gave, if it can be trained on.
 
     Raises:
-        EngineError: it ended in another way, or log-probs are missing.
+        EngineError: it ended in another way, log-probs are missing, or nobody knows which
+            weights its tokens came from.
     """
     only = output.outputs[0]
     ids, reason = tuple(only.token_ids), only.finish_reason
+    where = f"engine vllm, episode {request.session}"
     stopped = bool(ids) and ids[-1] in request.stop_token_ids
     if not ids or reason != ("stop" if stopped else "length"):
         raise EngineError(
-            f"engine vllm, episode {request.session}: a turn of {len(ids)} tokens ended with "
+            f"{where}: a turn of {len(ids)} tokens ended with "
             f"'{reason}', not with a stop token or its length."
         )
-    if len(only.logprobs) != len(ids):
-        raise EngineError(
-            f"engine vllm, episode {request.session}: {len(ids)} tokens but "
-            f"{len(only.logprobs)} log-probs."
-        )
-    logprobs = tuple(entry[i].logprob for i, entry in zip(ids, only.logprobs, strict=True))
-    return Completion(ids, logprobs, "stop" if stopped else "length", version)
+    found = only.logprobs or ()
+    if len(found) != len(ids):
+        raise EngineError(f"{where}: {len(ids)} tokens but {len(found)} log-probs.")
+    logprobs = tuple(entry[i].logprob for i, entry in zip(ids, found, strict=True))
+    (_, version), *changes = _versions(where, only.weight_versions, len(ids))
+    return Completion(ids, logprobs, "stop" if stopped else "length", version, tuple(changes))
+
+
+def _versions(where: str, spans: Sequence[Any] | None, tokens: int) -> list[tuple[int, int]]:
+    """(index of the first token, version) of each stretch; together they are all tokens."""
+    known = list(spans or ())
+    ends = [0, *(span.end for span in known)]
+    if [*(span.start for span in known), tokens] != ends:
+        raise EngineError(f"{where}: its tokens' weights are not known: {known} of {tokens}.")
+    return [(span.start, int(span.version)) for span in known]
 
 
 class _Items:

@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerFast
 
 from agentrl.message import Message
 from agentrl.task import TaskSource
-from agentrl.tiny.demonstrations import demonstrate, spoken
+from agentrl.tiny.demonstrations import Subject, demonstrate, spoken
 from agentrl.tiny.tokenizer import END, HEADER, PAD
 
 POOL: Final = 16
@@ -42,12 +42,18 @@ class Batch:
 
 @dataclass(frozen=True)
 class Classroom:
-    """What all demonstrations have in common."""
+    """What all demonstrations of an environment have in common."""
 
+    subject: Subject
     tokenizer: PreTrainedTokenizerFast
     system: str
     tools: Sequence[Mapping[str, Any]]
     tasks: TaskSource
+
+    def demonstrate(self, index: int, habits: Mapping[str, float], rng: np.random.Generator) -> str:
+        """The text of a train problem played by a habit drawn with the given shares."""
+        task = self.tasks[index]
+        return self.text(demonstrate(self.subject, task, self.system, habits, rng))
 
     def text(self, messages: Sequence[Message]) -> str:
         """A whole conversation as the template has it."""
@@ -57,7 +63,11 @@ class Classroom:
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
         """Token ids of a whole conversation."""
-        return list(self.tokenizer.encode(self.text(messages), add_special_tokens=False))
+        return self.ids(self.text(messages))
+
+    def ids(self, text: str) -> list[int]:
+        """Token ids of a text."""
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
 
     @cached_property
     def shared(self) -> int:
@@ -67,15 +77,15 @@ class Classroom:
         return next(i for i, (a, b) in enumerate(zip(*pair, strict=False)) if a != b)
 
 
-def copies(room: Classroom, rows: int, seed: Sequence[int]) -> Iterator[Batch]:
+def copies(tokenizer: PreTrainedTokenizerFast, rows: int, seed: Sequence[int]) -> Iterator[Batch]:
     """Random rows said twice; each row has its own share of digits.
 
     A row that is unlike any text teaches nothing but to look for what stood there before.
     """
     rng = np.random.default_rng(seed)
-    size = len(room.tokenizer)
-    digits = np.array(room.tokenizer.convert_tokens_to_ids(list("0123456789")))
-    end = np.full((rows, 1), room.tokenizer.eos_token_id)
+    size = len(tokenizer)
+    digits = np.array(tokenizer.convert_tokens_to_ids(list("0123456789")))
+    end = np.full((rows, 1), tokenizer.eos_token_id)
     while True:
         length = int(rng.integers(SHORTEST, LONGEST + 1))
         shape = (rows, length)
@@ -98,10 +108,8 @@ def lessons(
     while True:
         order = rng.permutation(len(room.tasks))
         for start in range(0, len(order) - rows * POOL + 1, rows * POOL):
-            drawn = [room.tasks[int(i)] for i in order[start : start + rows * POOL]]
-            said = sorted(
-                (room.encode(demonstrate(t, room.system, habits, rng)) for t in drawn), key=len
-            )
+            drawn = order[start : start + rows * POOL]
+            said = sorted((room.ids(room.demonstrate(int(i), habits, rng)) for i in drawn), key=len)
             for i in rng.permutation(POOL):
                 yield _pad(room, said[i * rows : (i + 1) * rows], header)
 

@@ -2,27 +2,27 @@
 
 In    a model, problems, a temperature
 Out   shares of episodes that were right, guessed, asked for a part, misread, or broken
-Not   the framework's evaluation: at most two turns, each one batch
+Not   the framework's evaluation: one call a question, answered by the subject, not by its tool
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from transformers import LlamaForCausalLM
 
-from agentrl.exact import ExactError, evaluate
 from agentrl.graders import final_answer
 from agentrl.message import AssistantTurn, Message
 from agentrl.render import renderer_for
 from agentrl.task import Task
-from agentrl.tiny.demonstrations import expression_of, parts_of
+from agentrl.tiny.demonstrations import Heard, Subject, gold, later, result
 from agentrl.tiny.lessons import Classroom
 
-MAX_TURN = 64
+MAX_TURN = 256
 """Tokens."""
 OUTCOMES = ("right", "part", "misread", "guess", "broken")
 """Broken is what no habit explains: a number copied wrongly, a call that can't be read."""
@@ -43,58 +43,67 @@ def shares(
     return {outcome: round(found[outcome] / len(tasks), 4) for outcome in OUTCOMES}
 
 
+@dataclass
+class _Episode:
+    """One being played."""
+
+    task: Task
+    ids: list[int]
+    question: int = 0
+    heard: Heard | None = None
+    """What the tool said to this question."""
+    outcome: str | None = None
+
+
 def _play(
     model: LlamaForCausalLM, room: Classroom, tasks: Sequence[Task], temperature: float
 ) -> list[str]:
     renderer = renderer_for(room.tokenizer)
     system = Message(role="system", content=room.system)
-    prompts = [renderer.render([system, *task.opening()], room.tools) for task in tasks]
-    said = _generate(model, prompts, temperature)
-    outcomes = ["broken"] * len(tasks)
-    asked: list[int] = []
-    again: list[list[int]] = []
-    for i, task in enumerate(tasks):
-        turn = renderer.parse(said[i], "stop")
-        result = _result(turn)
-        if not turn.calls:
-            outcomes[i] = "right" if turn.text == f"Answer: {task.answer}" else _guess(turn)
-        elif result is not None:
-            news = [Message(role="tool", content=result, name="calculator")]
-            suffix = renderer.extend(said[i], "stop", news)
-            asked.append(i)
-            again.append([*prompts[i], *said[i], *(suffix.ids if suffix else ())])
-    for i, answer in zip(asked, _generate(model, again, temperature), strict=True):
-        call, turn = renderer.parse(said[i], "stop"), renderer.parse(answer, "stop")
-        outcomes[i] = _outcome(tasks[i], call, final_answer(turn.text) or "")
-    return outcomes
+    episodes = [
+        _Episode(task, renderer.render([system, *task.opening()], room.tools)) for task in tasks
+    ]
+    while live := [episode for episode in episodes if episode.outcome is None]:
+        drawn = _generate(model, [episode.ids for episode in live], temperature)
+        for episode, said in zip(live, drawn, strict=True):
+            news = _hear(room.subject, episode, renderer.parse(said, "stop"))
+            if news is not None:
+                suffix = renderer.extend(said, "stop", [news])
+                episode.ids += [*said, *(suffix.ids if suffix else ())]
+    return [episode.outcome or "broken" for episode in episodes]
 
 
-def _guess(turn: AssistantTurn) -> str:
-    return "guess" if turn.text.removeprefix("Answer: ").isdigit() else "broken"
+def _hear(subject: Subject, episode: _Episode, turn: AssistantTurn) -> Message | None:
+    """What comes back; None where the episode is over, and its outcome is known."""
+    task, question = episode.task, episode.question
+    if turn.calls:
+        again = episode.heard is not None
+        episode.heard = None if again else subject.hear(task, question, subject.asked(turn))
+        if episode.heard is not None:
+            return result(subject, episode.heard.result)
+        episode.outcome = "broken"
+        return None
+    outcome = _outcome(turn.text, gold(task)[question], episode.heard)
+    if outcome == "right" and question < len(later(task)):
+        episode.question, episode.heard = question + 1, None
+        return Message(role="user", content=later(task)[question])
+    episode.outcome = outcome
+    return None
 
 
-def _outcome(task: Task, turn: AssistantTurn, answer: str) -> str:
-    expression = _expression(turn)
-    if answer == task.answer:
+def _outcome(text: str, right: str, heard: Heard | None) -> str:
+    answer = final_answer(text) or ""
+    if answer == right:
         return "right"
-    if expression == expression_of(task):
-        return "misread" if _one_mark_differs(answer, task.answer) else "broken"
-    return "part" if expression in parts_of(expression_of(task)) else "broken"
+    if heard is None:
+        return "guess" if answer.isdigit() else "broken"
+    if heard.habit == "right":
+        return "misread" if _one_mark_differs(answer, right) else "broken"
+    return "part" if heard.habit == "part" else "broken"
 
 
 def _one_mark_differs(a: str, b: str) -> bool:
     return len(a) == len(b) and sum(x != y for x, y in zip(a, b, strict=True)) == 1
-
-
-def _expression(turn: AssistantTurn) -> str:
-    return str(turn.calls[0].arguments.get("expression", "")) if turn.calls else ""
-
-
-def _result(turn: AssistantTurn) -> str | None:
-    try:
-        return evaluate(_expression(turn))
-    except ExactError:
-        return None
 
 
 @torch.no_grad()
@@ -102,8 +111,6 @@ def _generate(
     model: LlamaForCausalLM, prompts: Sequence[list[int]], temperature: float
 ) -> list[list[int]]:
     """One turn for each prompt, up to and with the end token."""
-    if not prompts:
-        return []
     end, pad = model.config.eos_token_id, model.config.pad_token_id
     width = max(map(len, prompts))
     ids = torch.tensor([[pad] * (width - len(p)) + p for p in prompts])

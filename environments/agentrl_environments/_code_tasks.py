@@ -33,18 +33,33 @@ class Part:
 Maker = Callable[[np.random.Generator], tuple[Part, ...]]
 
 
-def code_task(rng: np.random.Generator, kind: str = "mixed") -> Task:
-    """One problem; a kind of two parts is asked one after the other."""
+def code_task(rng: np.random.Generator, kind: str = "mixed", difficulty: str = "mixed") -> Task:
+    """One problem of a kind or of a level; one of two parts is asked one after the other."""
     if kind == "mixed":
-        kind = str(rng.choice(list(KINDS)))
+        kind = str(rng.choice(kinds_of(difficulty)))
     parts = KINDS[kind](rng)
     said = [words for part in parts for words in (python_call(part.code), f"Answer: {part.answer}")]
     return Task(
         parts[0].question,
         [str(part.answer) for part in parts],
-        meta={"kind": kind, "later": [part.question for part in parts[1:]]},
+        meta={
+            "difficulty": level_of(kind),
+            "tags": [kind],
+            "kind": kind,
+            "later": [part.question for part in parts[1:]],
+        },
         reference=tuple(said),
     )
+
+
+def kinds_of(difficulty: str) -> list[str]:
+    """The kinds of a level; all of them where levels are mixed."""
+    return list(KINDS) if difficulty == "mixed" else list(LEVELS[difficulty])
+
+
+def level_of(kind: str) -> str:
+    """The level that a kind belongs to."""
+    return next(level for level, kinds in LEVELS.items() if kind in kinds)
 
 
 def python_call(code: str) -> str:
@@ -237,7 +252,7 @@ def circle(rng: np.random.Generator) -> tuple[Part]:
             f"{n} children, numbered from 1, stand in a circle. Counting begins at number 1, and "
             f"each {k}-th child leaves at once. What is the number of the child that is left?",
             f"left, at = list(range(1, {n} + 1)), 0\nwhile len(left) > 1:\n"
-            f"    at = (at + {k - 1}) % len(left)\n    del left[at]\nprint(left[0])",
+            f"    at = (at + {k} - 1) % len(left)\n    del left[at]\nprint(left[0])",
             last + 1,
         ),
     )
@@ -385,3 +400,10 @@ KINDS: Final[Mapping[str, Maker]] = {
     "steps_to_one": steps_to_one,
 }
 """How to make a problem, by its kind; the last three have two parts."""
+
+LEVELS: Final[Mapping[str, tuple[str, ...]]] = {
+    "easy": ("multiples", "digit_sums", "digits_of_a_power", "pairs", "coprime"),
+    "medium": ("repeated_rule", "primes", "coins", "circle", "fridays"),
+    "hard": ("sequence", "grid", "steps_to_one"),
+}
+"""One expression; a few lines; two questions about the same numbers."""

@@ -18,7 +18,7 @@ from agentrl.message import Turn
 from agentrl.task import ProceduralTasks, Task, TaskSource
 from agentrl.toolbox import Toolbox
 from agentrl.trajectory import Stop, Trajectory
-from agentrl_environments._code_tasks import KINDS, code_task
+from agentrl_environments._code_tasks import KINDS, LEVELS, code_task, kinds_of, level_of
 from agentrl_tools.python import Python
 
 SIZES = {"train": 100_000, "test": 2_000}
@@ -33,19 +33,28 @@ class CodeMath(ToolEnv):
         "End with Answer: and the number."
     )
 
-    def __init__(self, kind: str = "mixed", unsafe: bool = False) -> None:
-        """Choose one kind of problems, or all.
+    def __init__(
+        self, kind: str = "mixed", difficulty: str = "mixed", unsafe: bool = False
+    ) -> None:
+        """Choose one kind of problems, a level, or all.
 
         Args:
             kind: One of the kinds, or mixed.
+            difficulty: easy, medium, hard or mixed.
             unsafe: Run code even where this machine cannot hold it: it may then do whatever
                 this process may.
         """
-        known = ("mixed", *KINDS)
-        if kind not in known:
-            hint = suggestion(kind, known, f"There are {', '.join(known)}.")
-            raise UsageError(f"code_math: kind {kind!r} is unknown. {hint}")
-        self.kind = kind
+        for name, value, words in (("kind", kind, KINDS), ("difficulty", difficulty, LEVELS)):
+            known = ("mixed", *words)
+            if value not in known:
+                hint = suggestion(value, known, f"There are {', '.join(known)}.")
+                raise UsageError(f"code_math: {name} {value!r} is unknown. {hint}")
+        if kind != "mixed" and kind not in kinds_of(difficulty):
+            raise UsageError(
+                f"code_math: kind {kind} is {level_of(kind)}, not {difficulty}. "
+                "Give one of the two."
+            )
+        self.kind, self.difficulty = kind, difficulty
         self.box = Python(unsafe=unsafe)
         self._asked = 1
 
@@ -56,7 +65,8 @@ class CodeMath(ToolEnv):
 
     def task_source(self, split: str) -> TaskSource:
         """Problems of the chosen kind."""
-        return ProceduralTasks(partial(code_task, kind=self.kind), SIZES[split], 0, split=split)
+        chosen = partial(code_task, kind=self.kind, difficulty=self.difficulty)
+        return ProceduralTasks(chosen, SIZES[split], 0, split=split)
 
     def toolboxes(self) -> Sequence[Toolbox]:
         """Python with variables that stay."""
