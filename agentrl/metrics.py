@@ -8,6 +8,7 @@ Not   numbers of kept rows under names of all rows: `reward` is over every valid
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -15,83 +16,153 @@ from agentrl.chosen import Chosen
 from agentrl.figures import UpdateReport
 from agentrl.trajectory import Stop, tool_calls, tool_failures
 
-METRICS: dict[str, str] = {
-    "step": "counts from 1",
-    "version": "optimiser updates applied so far",
-    "reward": "mean over all valid episodes that were played; with --pilot or --skip-flat that "
-    "leaves tasks without contrast out, wholly or in part: see play/reward",
-    "correct": "share of valid episodes that count as correct",
-    "heldout": "accuracy on held-out tasks; null where not measured",
-    "select/kept": "trajectories trained on",
-    "select/of": "trajectories played",
-    "select/tokens_kept": "tokens forwarded by the update",
-    "select/tokens_all": "tokens of all valid trajectories",
-    "select/spread_all": "variance of rewards, mean over groups",
-    "select/spread_kept": "variance of kept rewards, mean over groups that kept any",
-    "select/flat": "groups without contrast",
-    "select/gap": "share of the best possible Q that was not reached",
-    "select/price": "squared reward that a token more would bring; 0 where no budget binds",
-    "select/length_ratio": "tokens of kept rows over those of average rows of equal reward",
-    "select/starved": "groups with contrast of which the budget kept nothing",
-    "plan/cap": "most tokens of a micro-batch",
-    "plan/oversize": "trajectories too long for a micro-batch, refused before selection",
-    "update/loss": "loss of the update",
-    "update/grad_norm": "length of the gradient before clipping",
-    "update/tokens": "tokens forwarded, without padding",
-    "update/trained_tokens": "sampled tokens that carry loss",
-    "update/micro_batches": "forward and backward passes",
-    "update/entropy": "mean entropy at trained tokens, nats",
-    "update/clip_fraction": "share of trained tokens whose ratio was clipped",
-    "update/peak_bytes": "peak memory of the update",
-    "update/oom_retries": "how often memory ran out and the update was done again",
-    "plan/predicted_bytes": "peak memory foreseen",
-    "stale/mean": "updates that a trajectory is behind the weights that learn from it, mean",
-    "stale/max": "the same, most of any",
-    "stale/dropped": "trajectories too far behind, refused before selection",
-    "mismatch/k3": "drift between engine and learner, k3 estimate per token",
-    "mismatch/capped": "share of trained tokens whose ratio to the engine was cut to the cap",
-    "mismatch/masked": "rows too far from the policy that sampled them, left without weight",
-    "env/turns": "turns an episode",
-    "env/tool_calls": "calls an episode",
-    "env/tool_failures": "share of calls that failed",
-    "env/truncated": "episodes that a limit ended",
-    "env/infra_errors": "episodes that infrastructure broke, also when they were played again",
-    "env/refills": "times that an episode was played again because infrastructure broke it",
-    "rollout/cancelled": "episodes that were begun and given up: their groups were complete",
-    "rollout/length_bias": "mean of sampled tokens of the episodes that count over that of all "
-    "that were begun; given up ones count what they had, so below 1 short ones were preferred",
-    "tokens/sampled": "tokens sampled in the step",
-    "engine/requests": "turns that the engine was asked for and that ended in the step",
-    "engine/prompt_tokens": "tokens of their prompts",
-    "engine/cached_tokens": "those of them whose keys and values the engine still had",
-    "engine/prefix_hits": "cached_tokens over prompt_tokens; engines share whole blocks only",
-    "engine/sampled_tokens": "tokens that the engine sampled",
-    "engine/forwarded_tokens": "tokens that went through the engine's model",
-    "engine/hand_overs": "hand-overs of weights to servers",
-    "engine/retries": "requests that were sent to a server again",
-    "engine/moved_sessions": "episodes that went on at another server",
-    "engine/servers_lost": "servers that stopped answering",
-    "engine/servers_back": "servers that answer again",
-    "play/skipped": "tasks that were met and skipped: their last groups were flat",
-    "play/returned": "tasks that would have been skipped, played in full by lot",
-    "play/pilot_flat": "groups that ended after their pilot",
-    "play/audited": "flat pilots whose groups were played in full by lot",
-    "play/saved_tokens": "estimate of sampled tokens that were saved: what a pilot's episodes "
-    "sampled, or those of a skipped task's last group, times the episodes left out",
-    "play/wrongly_skipped": "share of skipped tasks that have contrast again, judged by those "
-    "that returned, in about the last hundred steps; null before any did",
-    "play/wrongly_stopped": "share of groups ended by their pilot that would have had contrast, "
-    "judged by the audited ones; null before any was",
-    "play/reward": "estimate of the mean reward of all tasks that were met, each in full and "
-    "counted once: what the lot did not play enters with its pilot's mean or its last group's",
-    "time/rollout": "seconds of play",
-    "time/select": "seconds of selection",
-    "time/update": "seconds of forward, backward and optimiser",
-    "time/sync": "seconds of handing weights over",
-    "time/idle_learner": "seconds in which training waited for play",
-    "time/idle_engine": "seconds of the step in which nothing was played",
-    "time/step": "seconds of all of it",
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What a name in metrics.jsonl stands for."""
+
+    unit: str
+    meaning: str
+
+
+METRICS: dict[str, Metric] = {
+    "step": Metric("step", "counts from 1"),
+    "version": Metric("updates", "of the optimiser applied so far"),
+    "reward": Metric(
+        "reward",
+        "mean over all valid episodes that were played; with --pilot or --skip-flat that "
+        "leaves tasks without contrast out, wholly or in part: see play/reward",
+    ),
+    "correct": Metric("share", "share of valid episodes that count as correct"),
+    "heldout": Metric("share", "accuracy on held-out tasks; null where not measured"),
+    "select/kept": Metric("trajectories", "trained on"),
+    "select/of": Metric("trajectories", "played"),
+    "select/tokens_kept": Metric("tokens", "forwarded by the update"),
+    "select/tokens_all": Metric("tokens", "of all valid trajectories"),
+    "select/spread_all": Metric("reward²", "variance of rewards, mean over groups"),
+    "select/spread_kept": Metric(
+        "reward²",
+        "variance of kept rewards, mean over groups that kept any",
+    ),
+    "select/flat": Metric("groups", "without contrast"),
+    "select/gap": Metric("share", "share of the best possible Q that was not reached"),
+    "select/price": Metric(
+        "reward² a token",
+        "squared reward that a token more would bring; 0 where no budget binds",
+    ),
+    "select/length_ratio": Metric(
+        "ratio",
+        "tokens of kept rows over those of average rows of equal reward",
+    ),
+    "select/starved": Metric("groups", "with contrast of which the budget kept nothing"),
+    "plan/cap": Metric("tokens", "most of a micro-batch"),
+    "plan/oversize": Metric("trajectories", "too long for a micro-batch, refused before selection"),
+    "update/loss": Metric("loss", "loss of the update"),
+    "update/grad_norm": Metric("norm", "length of the gradient before clipping"),
+    "update/tokens": Metric("tokens", "forwarded, without padding"),
+    "update/trained_tokens": Metric("tokens", "sampled ones that carry loss"),
+    "update/micro_batches": Metric("passes", "forward and backward, one a micro-batch"),
+    "update/entropy": Metric("nats a token", "mean entropy at trained tokens"),
+    "update/clip_fraction": Metric("share", "share of trained tokens whose ratio was clipped"),
+    "update/peak_bytes": Metric("bytes", "peak memory of the update"),
+    "update/oom_retries": Metric("times", "that memory ran out and the update was done again"),
+    "plan/predicted_bytes": Metric("bytes", "peak memory foreseen"),
+    "stale/mean": Metric(
+        "updates",
+        "that a trajectory is behind the weights that learn from it, mean",
+    ),
+    "stale/max": Metric("updates", "the same, most of any"),
+    "stale/dropped": Metric("trajectories", "too far behind, refused before selection"),
+    "mismatch/k3": Metric("nats a token", "drift between engine and learner, k3 estimate"),
+    "mismatch/capped": Metric(
+        "share",
+        "share of trained tokens whose ratio to the engine was cut to the cap",
+    ),
+    "mismatch/masked": Metric(
+        "trajectories",
+        "too far from the policy that sampled them, left without weight",
+    ),
+    "env/turns": Metric("turns", "of an episode, mean"),
+    "env/tool_calls": Metric("calls", "of an episode, mean"),
+    "env/tool_failures": Metric("share", "calls that failed, of all calls"),
+    "env/truncated": Metric("episodes", "that a limit ended"),
+    "env/infra_errors": Metric(
+        "episodes",
+        "that infrastructure broke, also when they were played again",
+    ),
+    "env/refills": Metric(
+        "times",
+        "that an episode was played again because infrastructure broke it",
+    ),
+    "rollout/cancelled": Metric(
+        "episodes",
+        "that were begun and given up: their groups were complete",
+    ),
+    "rollout/length_bias": Metric(
+        "ratio",
+        "mean of sampled tokens of the episodes that count over that of all that were begun; "
+        "given up ones count what they had, so below 1 short ones were preferred",
+    ),
+    "tokens/sampled": Metric("tokens", "sampled in the step"),
+    "engine/requests": Metric("turns", "that the engine was asked for and that ended in the step"),
+    "engine/prompt_tokens": Metric("tokens", "of the prompts of these turns"),
+    "engine/cached_tokens": Metric(
+        "tokens",
+        "those of the prompts whose keys and values the engine still had",
+    ),
+    "engine/prefix_hits": Metric(
+        "share",
+        "cached_tokens over prompt_tokens; engines share whole blocks only",
+    ),
+    "engine/sampled_tokens": Metric("tokens", "that the engine sampled"),
+    "engine/forwarded_tokens": Metric("tokens", "that went through the engine's model"),
+    "engine/hand_overs": Metric("times", "that servers were handed weights"),
+    "engine/retries": Metric("requests", "that were sent to a server again"),
+    "engine/moved_sessions": Metric("episodes", "that went on at another server"),
+    "engine/servers_lost": Metric("servers", "that stopped answering"),
+    "engine/servers_back": Metric("servers", "that answer again"),
+    "play/skipped": Metric("tasks", "that were met and skipped: their last groups were flat"),
+    "play/returned": Metric("tasks", "that would have been skipped, played in full by lot"),
+    "play/pilot_flat": Metric("groups", "that ended after their pilot"),
+    "play/audited": Metric("groups", "with a flat pilot that were played in full by lot"),
+    "play/saved_tokens": Metric(
+        "tokens",
+        "estimate of sampled tokens that were saved: what a pilot's episodes sampled, or "
+        "those of a skipped task's last group, times the episodes left out",
+    ),
+    "play/wrongly_skipped": Metric(
+        "share",
+        "share of skipped tasks that have contrast again, judged by those that returned, in "
+        "about the last hundred steps; null before any did",
+    ),
+    "play/wrongly_stopped": Metric(
+        "share",
+        "share of groups ended by their pilot that would have had contrast, judged by the "
+        "audited ones; null before any was",
+    ),
+    "play/reward": Metric(
+        "reward",
+        "estimate of the mean reward of all tasks that were met, each in full and counted "
+        "once: what the lot did not play enters with its pilot's mean or its last group's",
+    ),
+    "time/rollout": Metric("s", "of play"),
+    "time/select": Metric("s", "of selection"),
+    "time/update": Metric("s", "of forward, backward and optimiser"),
+    "time/sync": Metric("s", "of handing weights over"),
+    "time/idle_learner": Metric("s", "in which training waited for play"),
+    "time/idle_engine": Metric("s", "of the step in which nothing was played"),
+    "time/step": Metric("s", "of all of it"),
 }
+"""Every row has all of these names."""
+
+SOMETIMES: dict[str, Metric] = {
+    "heldout/ENV": Metric("share", "of a mixture: accuracy on held-out tasks of that environment"),
+    "curriculum/LEVEL": Metric("share", "with --train.curriculum: chance that a task is taken"),
+    "epoch": Metric("epoch", "of `agentrl sft`: counts from 1"),
+    "sft/loss": Metric("nats a token", "of `agentrl sft`: loss on the trajectories of the update"),
+    "sft/heldout": Metric("nats a token", "of `agentrl sft`: loss on held-out trajectories"),
+}
+"""Names that rows of some runs have beside them."""
 
 
 def step_row(
