@@ -182,6 +182,9 @@ def launch(out: Path, name: str, *, resume: bool) -> int:
         error = os.open(out / f"{name}.err", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(error, 1)
         os.dup2(error, 2)
+        # torch renews its pool of threads at the first use after a fork, which is not safe in two
+        # threads at once, and models are loaded in several.
+        torch.set_num_threads(1)
         train(config(out, name), resume=name if resume else None)
         code = 0
     except BaseException as told:

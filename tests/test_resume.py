@@ -225,6 +225,8 @@ def other(value: Any, kind: Any) -> Any:
     """Another value of a setting."""
     if isinstance(value, dict):
         return {**value, "difficulty": "hard"}
+    if isinstance(value, tuple):
+        return (*value, "x")
     if value == "auto" and int in get_args(kind):
         return 7
     choices = [choice for choice in get_args(kind) if isinstance(choice, str)]
