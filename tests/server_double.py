@@ -52,7 +52,7 @@ class ServerDouble:
         self.log: list[str] = []
         self.asked: list[dict[str, Any]] = []
         self.most = self.running = 0
-        self.seconds = 0.0
+        self.seconds = self.reload_seconds = 0.0
         self.go_on = threading.Event()
         self.go_on.set()
         self.lock = threading.Lock()
@@ -99,6 +99,8 @@ class ServerDouble:
 
     def answer(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
         path, _, query = handler.path.partition("?")
+        if f"hang {path}" in self.faults:
+            self.faults.add("hang")
         if "hang" in self.faults:
             self.healed.wait()
         status, told = self.route(path, query, body)
@@ -117,6 +119,8 @@ class ServerDouble:
             return self.sampled(path, body)
         shown = {"/pause": query, "/reset_prefix_cache": query}.get(path, "")
         self.log.append(f"{path}{'?' if shown else ''}{shown}")
+        if "no vLLM" in self.faults:
+            return 404, "<html>Not Found</html>"
         if f"500 {path}" in self.faults:
             return 500, {"error": {"message": "it broke"}}
         public = {
@@ -150,6 +154,7 @@ class ServerDouble:
 
     def reload(self, body: dict[str, Any]) -> None:
         assert body["method"] == "reload_weights"
+        time.sleep(self.reload_seconds)
         folder = Path(body["kwargs"]["weights_path"])
         assert (folder / "config.json").is_file()
         found = load_file(folder / "model-00001.safetensors")["w"]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agentrl.cli import main
+from agentrl.cli import main, serve
 from agentrl.config import TrainConfig
 from agentrl.engines.servers import launch
 from agentrl.engines.servers.launch import Place, Running
@@ -98,6 +98,21 @@ def test_a_port_that_is_taken_is_told_before_anything_starts(capsys):
     assert f"--port {port}: 127.0.0.1 can't be listened on there" in capsys.readouterr().err
 
 
+@needs_vllm
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--port", "65536", "--port 65536: ports are 1 to 65535; 0 takes a free one."),
+        ("--port", "-1", "--port -1: ports are 1 to 65535"),
+        ("--timeout", "0", "--timeout 0: must be more than 0 seconds."),
+        ("--timeout", "nan", "--timeout nan: must be more than 0 seconds."),
+    ],
+)
+def test_a_number_that_is_none_of_those_is_told_in_one_line(capsys, option, value, said):
+    assert main(["serve", option, value]) == 2
+    assert capsys.readouterr().err.startswith(said)
+
+
 def test_without_vllm_it_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(launch, "PACKAGES", ("no-such-package",))
     with pytest.raises(UsageError, match="pip install 'agentrl-pods\\[vllm\\]'"):
@@ -156,6 +171,39 @@ def test_stopping_it_stops_its_children_too(tmp_path):
     assert len(family) >= 2
     assert not living(family)
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_a_second_ctrl_c_while_it_stops_leaves_no_child_either(tmp_path):
+    ready = threading.Event()
+    code = (
+        "import signal, subprocess, sys, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "subprocess.Popen([sys.executable, '-c', 'print(1, flush=True); ' + sys.argv[1]])\n"
+        "time.sleep(60)"
+    )
+    child = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    words = [sys.executable, "-c", code, child]
+    running = Running(words, os.environ, CPU, lambda line: ready.set())
+    assert ready.wait(30.0)
+    family = below(running.pid) | {running.pid}
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        running.stop()
+    assert len(family) >= 2
+    assert not living(family)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_closed_terminal_ends_it_as_ctrl_c_does_unless_it_ignores_that(number):
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt), serve.ended_by_signals():
+        os.kill(os.getpid(), number)
+    signal.signal(number, signal.SIG_IGN)
+    try:
+        with serve.ended_by_signals():
+            os.kill(os.getpid(), number)
+    finally:
+        signal.signal(number, before)
 
 
 def test_help_shows_how_and_the_shipped_configuration_can_be_served(capsys):

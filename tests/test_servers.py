@@ -274,11 +274,14 @@ def test_addresses_are_told_apart_without_their_last_slash():
 def test_a_server_that_cannot_be_trained_with_is_refused_before_the_run_begins(doubles, play):
     off, raw = doubles(dev=False), doubles()
     raw.mode = "raw_logprobs"
+    page = doubles()
+    page.faults.add("no vLLM")
     gone = doubles()
     gone.close()
     for server, said in (
         (off, "Its developer mode is off.*VLLM_SERVER_DEV_MODE=1"),
         (raw, "log-probs are raw_logprobs.*--logprobs-mode processed_logprobs"),
+        (page, f"--url {page.url}: /v1/models: it answered 404.*There is no vLLM server"),
         (gone, "no server answers there.*agentrl serve"),
     ):
         with pytest.raises(UsageError, match=said):

@@ -113,6 +113,15 @@ def test_a_run_trains_with_it_and_its_log_probs_are_the_learner_s(server, tmp_pa
     assert "--engine vllm-server --url" in server["train"]
 
 
+def test_a_run_that_plays_ahead_takes_weights_while_turns_are_asked_for(server, tmp_path):
+    summary = agentrl.train(settings(server["url"], tmp_path, steps=4, ahead=1))
+    rows = metrics(summary.path)
+    assert summary.status == "done"
+    assert max(row["stale/max"] for row in rows) == 1
+    assert sum(row["engine/hand_overs"] for row in rows) >= 4
+    assert all(row["mismatch/k3"] < 0.1 for row in rows)
+
+
 @pytest.mark.parametrize("path", ["as it is", COMPLETIONS])
 def test_five_hundred_wild_episodes_are_trained_on_the_tokens_that_were_sampled(server, path):
     async def work(engine, policy):
@@ -223,14 +232,14 @@ def test_without_any_server_the_run_ends_and_goes_on_later_at_another(server, tm
     assert (summary.status, len(metrics(summary.path))) == ("done", 3)
 
 
-def settings(url, out, *, steps, lora=0, name="", **engine):
+def settings(url, out, *, steps, lora=0, name="", ahead=0, **engine):
     return TrainConfig.model_validate(
         {
             "model": {"name": "tiny", "lora_rank": lora},
             "engine": {"name": "vllm-server", "urls": (url,), **engine},
             "rollout": {"max_context": 2048},
             "select": {"n": 8, "m": 4},
-            "train": {"steps": steps, "tasks_per_step": 2},
+            "train": {"steps": steps, "tasks_per_step": 2, "max_staleness": ahead},
             "heldout": {"tasks": 0},
             "run": {"out": str(out), "progress": "off", "name": name},
         }

@@ -52,7 +52,7 @@ def test_weights_are_given_while_the_server_is_paused_and_it_goes_on_in_any_case
             await generate(engine)
         return steps(server)
 
-    (before, after, order, failed), _ = play([server], work)
+    (before, after, order, failed), _ = play([server], work, patience=0.3)
     assert order == [
         "/pause?mode=wait",
         "/collective_rpc",
@@ -156,6 +156,109 @@ def test_a_server_that_fails_in_a_hand_over_is_left_out_and_taken_in_when_it_pro
     assert "hand-over of version 2: /update_weight_version: it answered 500" in told[0]
     assert "taken in again with weights of version 2" in told[-1]
     assert len([b for b in failing.asked if len(b["token_ids"]) > 1]) >= 1
+
+
+def test_a_turn_that_is_asked_for_in_a_hand_over_waits_for_the_new_weights(doubles, play):
+    server = doubles()
+
+    async def work(engine):
+        server.reload_seconds = 0.2
+        loading = asyncio.create_task(engine.load(Weights(2.0), 2))
+        await until(lambda: "/pause?mode=wait" in server.log[-2:])
+        found = await generate(engine)
+        await loading
+        return found
+
+    found, _ = play([server], work)
+    assert found.version == 2
+    assert found.logprobs == pytest.approx([-(2.0 + i % 7 * 0.1) for i in found.ids])
+
+
+def test_one_that_is_lost_in_a_hand_over_is_given_no_older_weights(doubles, play):
+    slow, lost = doubles(), doubles()
+
+    async def work(engine):
+        slow.reload_seconds = 1.5  # longer than until a lost one is looked for
+        lost.faults.add("500 /collective_rpc")
+        loading = asyncio.create_task(engine.load(Weights(2.0), 2))
+        await until(lambda: not all(server.up for server in engine.servers))
+        lost.faults.clear()
+        await loading
+        early = lost.weight
+        await until(lambda: all(server.up for server in engine.servers))
+        return early
+
+    early, told = play([slow, lost], work)
+    assert (early, lost.weight) == (1.0, 2.0)
+    assert "taken in again with weights of version 2" in told[-1]
+
+
+def test_a_lost_server_does_not_hold_up_the_hand_over_of_others(doubles, play):
+    good, hanging = doubles(), doubles()
+
+    async def work(engine):
+        engine._pool.give_up(next(s for s in engine.servers if s.url == hanging.url), "a test")
+        hanging.faults.add("hang")
+        async with asyncio.timeout(3.0):  # less than a look at it may take
+            await engine.load(Weights(2.0), 2)
+        return await generate(engine)
+
+    found, _ = play([good, hanging], work)
+    assert found.version == 2
+
+
+def test_one_that_hangs_in_a_hand_over_is_given_up_long_before_its_time_is_over(doubles, play):
+    good, hanging = doubles(), doubles()
+
+    async def work(engine):
+        hanging.faults.add("hang /collective_rpc")
+        await engine.load(Weights(2.0), 2)
+        hanging.heal()
+        return await generate(engine)
+
+    found, told = play([good, hanging], work, request_timeout=0.3, sync_timeout=600)
+    assert found.version == 2
+    assert "hand-over of version 2: it hangs: /health: no answer within 0.3 s" in told[0]
+
+
+def test_where_the_only_server_is_lost_in_a_hand_over_it_gets_these_weights_when_it_is_back(
+    doubles, play
+):
+    server = doubles()
+    again = []
+
+    async def work(engine):
+        await asyncio.to_thread(server.close)
+        loading = asyncio.create_task(engine.load(Weights(2.0), 2))
+        await until(lambda: not engine.servers[0].up)
+        again.append(await asyncio.to_thread(ServerDouble, port=server.port))
+        await loading
+        return await generate(engine)
+
+    found, _ = play([server], work, patience=20.0)
+    again[0].close()
+    assert (found.version, again[0].weight) == (2, 2.0)
+
+
+def test_a_server_that_a_killed_run_left_paused_goes_on(doubles, play):
+    server = doubles()
+    server.go_on.clear()
+    found, _ = play([server], generate)
+    assert found.version == 1
+
+
+def test_one_that_comes_back_as_another_is_not_taken_in(doubles, play):
+    server, other = doubles(), doubles()
+
+    async def work(engine):
+        server.context = 50
+        engine._pool.give_up(engine.servers[0], "a test")
+        await asyncio.sleep(1.5)
+        return await generate(engine), engine.servers[0].up
+
+    (_, up), told = play([server, other], work)
+    assert not up
+    assert "is not taken in again: its context has 50 tokens, this run's 100" in told[-1]
 
 
 def test_a_cache_that_is_kept_is_a_hand_over_that_failed(doubles, play):

@@ -22,6 +22,7 @@ from agentrl.cli.config import Family, config_file
 from agentrl.cli.entry import DONE
 from agentrl.cli.parser import Parser, split_settings
 from agentrl.config import TrainConfig
+from agentrl.errors import UsageError
 from agentrl.settings import TRAIN_FLAGS
 from agentrl.tomlfile import TomlFile
 
@@ -34,6 +35,7 @@ EXAMPLES = (
 )
 FLAGS = {name: TRAIN_FLAGS[name] for name in ("--model", "--seed")}
 PORT, SECONDS = 8000, 900.0
+ENDS = (signal.SIGTERM, signal.SIGHUP)
 
 
 def run(words: Sequence[str]) -> int:
@@ -41,6 +43,8 @@ def run(words: Sequence[str]) -> int:
     family = Family(TrainConfig, FLAGS)
     flags, rest = split_settings(words, FLAGS, family.switches())
     args = _parser(family).read(rest, FLAGS)
+    if not 0 < args.timeout < float("inf"):
+        raise UsageError(f"--timeout {args.timeout:g}: must be more than 0 seconds.")
     files = [config_file(text) for text in args.config]
     # The run is told of its servers; a server need not know of itself.
     config = family.resolve([_unserved(file) for file in files], flags).config
@@ -50,7 +54,7 @@ def run(words: Sequence[str]) -> int:
     where = launch.place(args.host, args.port, public=args.public)
     folder = folder_of(config.model.name)
     show = sys.stderr.write if args.verbose else _nowhere
-    with launch.metadata(where) as extra, _ended_by_signals():
+    with launch.metadata(where) as extra, ended_by_signals():
         environ = launch.environment(config, where, os.environ | extra, verbose=args.verbose)
         running = launch.Running(launch.command(config, folder, where), environ, where, show)
         try:
@@ -107,17 +111,20 @@ def _announce(
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM ends it as Ctrl-C does: with its children."""
+def ended_by_signals() -> Iterator[None]:
+    """SIGTERM, and a terminal that is closed, end it as Ctrl-C does: with its children."""
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, end)
+    # What nohup has it ignore it goes on to ignore.
+    ours = [s for s in ENDS if signal.getsignal(s) != signal.SIG_IGN]
+    before = {number: signal.signal(number, end) for number in ours}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _unserved(file: TomlFile) -> TomlFile:

@@ -22,6 +22,8 @@ SAID = 300
 _DEV = "/pause /resume /collective_rpc /reset_prefix_cache /update_weight_version /server_info"
 CURES = {
     (403, "/inference/v1/generate"): "Start it with --enable-scale-out, as `agentrl serve` does.",
+    (404, "/v1/models"): "There is no vLLM server. Start one with `agentrl serve`, or put the "
+    "address right.",
     **{
         (404, path): "Its developer mode is off, and without it no weights can be handed over. "
         "Start it with VLLM_SERVER_DEV_MODE=1, as `agentrl serve` does."
@@ -32,6 +34,8 @@ CURES = {
     "--engine.weights folder.",
 }
 """What to do about an answer, by status and path."""
+UNREADABLE = (KeyError, IndexError, TypeError, ValueError, AttributeError)
+"""What reading an answer of another shape raises."""
 KEYS = "Set VLLM_API_KEY to the key that the server was started with."
 
 

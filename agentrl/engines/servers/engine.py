@@ -19,7 +19,7 @@ from agentrl.engines.servers.handover import Proof, hand_over, sample_probe
 from agentrl.engines.servers.label import Tag
 from agentrl.engines.servers.pool import LOOK, Patience, Pool
 from agentrl.engines.servers.server import Server
-from agentrl.errors import AgentRLError, EngineError, WeightSyncError
+from agentrl.errors import AgentRLError, EngineError, WeightSyncError, blame
 from agentrl.policy import Completion, Request, WeightSource
 
 FIRST_LOOK, LAST_LOOK = 1.0, 30.0
@@ -74,7 +74,7 @@ class ServersEngine:
         self.inflight = self._pool.tells_versions
         self._probe: tuple[int, ...] | None = None
         self._proof: Proof | None = None
-        self._doubt = "engine vllm-server: it was handed no weights yet."
+        self._pool.doubt = "engine vllm-server: it was handed no weights yet."
         self._looking: dict[Server, asyncio.Task[None]] = {}
         self._closed = False
 
@@ -99,8 +99,6 @@ class ServersEngine:
             WeightSyncError: the last hand-over failed.
         """
         self._check(request)
-        if self._doubt:
-            raise WeightSyncError(self._doubt)
         return await self._pool.generate(request)
 
     async def load(self, source: WeightSource, version: int) -> None:
@@ -112,23 +110,50 @@ class ServersEngine:
             WeightSyncError: a server computes with other weights, or none took them.
         """
         await self._look_no_more()
-        self._doubt = (
-            f"engine vllm-server: the hand-over of version {version} failed. Weights are "
-            "unknown; nothing is sampled before a hand-over succeeds."
-        )
+        # Who is lost from here on waits for the new version: no older one is given any more.
+        self._proof = None
+        try:
+            await self._hand_to_all(source, version)
+        except BaseException:
+            self._pool.doubt = (
+                f"engine vllm-server: the hand-over of version {version} failed. Weights are "
+                "unknown; nothing is sampled before a hand-over succeeds."
+            )
+            self._pool.changed.set()
+            raise
+
+    async def _hand_to_all(self, source: WeightSource, version: int) -> None:
         probe = await self._probe_from(self.servers)
         proof = Proof(version, probe, source.fingerprint(probe))
         await self._carrier.bring(source, version)
-        for server in self.servers:
+        # One that is lost is looked for apart, where that can be: here it would hold up the others.
+        here = [s for s in self.servers if s.up or not self._carrier.again]
+        taking = here or self.servers
+        for server in taking:
             server.close()
         done = await asyncio.gather(
-            *(self._hand(server, proof) for server in self.servers), return_exceptions=True
+            *(self._hand(server, proof) for server in taking), return_exceptions=True
         )
-        self._judge([error for error in done if error is not None], proof)
-        await self._carrier.tidy(self.servers)
+        self._judge([error for error in done if error is not None])
+        self._proof, self._pool.doubt = proof, ""
         for server in self.servers:
             if not server.up:
                 self._look_for(server)
+        await self._until_any(version)
+        await self._carrier.tidy(self.servers)
+
+    async def _until_any(self, version: int) -> None:
+        """Where every server was lost, one may come back, and takes these weights first."""
+        while not any(server.open for server in self.servers):
+            try:
+                if not self._carrier.again:
+                    raise EngineError(f"engine vllm-server: {self._pool.obituary()}")
+                await self._pool.wait_for_any()
+            except EngineError as error:
+                said = str(error).partition(": ")[2]
+                raise WeightSyncError(
+                    f"engine vllm-server, weights of version {version}: {said}"
+                ) from error
 
     async def sleep(self) -> None:
         """Servers have memory of their own."""
@@ -162,7 +187,7 @@ class ServersEngine:
         try:
             if not server.up:
                 await server.client.get("/health", LOOK)
-            await hand_over(server, self._carrier, self._tag, proof, self._seconds)
+            await self._give(server, proof)
         except EngineError as error:
             self._pool.give_up(server, f"hand-over of version {proof.version}: {error}")
             raise
@@ -172,16 +197,11 @@ class ServersEngine:
         self._pool.counts["hand_overs"] += 1
         self._pool.take_in(server, self._carrier.model(server, proof.version), proof.version)
 
-    def _judge(self, errors: Sequence[BaseException], proof: Proof) -> None:
-        """Go on with the servers that proved their weights, unless one has others."""
+    def _judge(self, errors: Sequence[BaseException]) -> None:
+        """Go on without servers that failed, unless one has other weights."""
         for error in errors:
             if isinstance(error, WeightSyncError) or not isinstance(error, EngineError):
                 raise error
-        if not any(server.open for server in self.servers):
-            raise WeightSyncError(
-                f"engine vllm-server, weights of version {proof.version}: {self._pool.obituary()}"
-            )
-        self._proof, self._doubt = proof, ""
 
     async def _probe_from(self, servers: Sequence[Server]) -> tuple[int, ...]:
         """The ids that every server is asked about; sampled once."""
@@ -215,23 +235,36 @@ class ServersEngine:
         pause, said = FIRST_LOOK, ""
         while not server.up:
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LAST_LOOK)
-            if self._proof is None:
+            proof = self._proof
+            if proof is None:
                 continue
+            pause = min(2 * pause, LAST_LOOK)
             try:
                 await server.client.get("/health", LOOK)
             except EngineError:
                 continue
             try:
-                server.facts = await look(server.client)
-                await hand_over(server, self._carrier, self._tag, self._proof, self._seconds)
+                await self._look_again(server)
+                await self._give(server, proof)
             except AgentRLError as error:
                 if str(error) != said:
                     said = str(error)
                     self._tell(f"{server.url}: it answers, but is not taken in again: {said}")
                 continue
-            version = self._proof.version
-            self._pool.take_in(server, self._carrier.model(server, version), version)
+            self._pool.take_in(server, self._carrier.model(server, proof.version), proof.version)
+
+    async def _look_again(self, server: Server) -> None:
+        """It may have been started anew, and otherwise."""
+        server.facts = await look(server.client)
+        if server.facts.context < self.max_context:
+            raise EngineError(
+                f"its context has {server.facts.context} tokens, this run's {self.max_context}"
+            )
+
+    async def _give(self, server: Server, proof: Proof) -> None:
+        with blame(EngineError, "an answer that is none of vLLM's"):
+            work = hand_over(server, self._carrier, self._tag, proof, self._seconds)
+            await self._pool.attended(server, work)
 
     def _check(self, request: Request) -> None:
         prompt, total = len(request.prompt_ids), len(request.prompt_ids) + request.max_tokens

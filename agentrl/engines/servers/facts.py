@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentrl.engines.servers.client import Client, Refused
+from agentrl.engines.servers.client import UNREADABLE, Client, Refused
 from agentrl.errors import UsageError
 
 SECONDS = 30.0
@@ -47,20 +47,18 @@ async def look(client: Client) -> Facts:
         ServerTrouble: it doesn't answer.
         UsageError: it is none that can be trained with; the message says how to start one.
     """
-    models = await client.get("/v1/models", SECONDS)
     try:
+        models = await client.get("/v1/models", SECONDS)
         told = await client.get("/server_info", SECONDS, {"config_format": "json"})
         info = told["vllm_config"]
         release = (await client.get("/version", SECONDS))["version"]
         return _facts(models, info, release, await _path(client))
-    except (KeyError, TypeError, IndexError) as error:
+    except UNREADABLE as error:
         raise UsageError(
             f"--url {client.url}: it doesn't answer as a vLLM server does ({error!r}). "
             "Start one with `agentrl serve`."
         ) from error
-    except Refused as error:
-        raise UsageError(f"--url {client.url}: {error}") from error
-    except _Unfit as error:
+    except (Refused, _Unfit) as error:
         raise UsageError(f"--url {client.url}: {error}") from error
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from agentrl.engines import fingerprint
@@ -19,12 +20,14 @@ from agentrl.engines.servers.facts import GENERATE
 from agentrl.engines.servers.label import Tag
 from agentrl.engines.servers.server import Server
 from agentrl.engines.servers.wire import answered, likelihood, likelihoods, question
-from agentrl.errors import WeightSyncError
+from agentrl.errors import EngineError, WeightSyncError
 from agentrl.policy import Request, Sampling
+from agentrl.unbroken import unbroken
 
 STEP = 0.02
 """Seconds between looks whether a server's requests have ended."""
-RESUME = 30.0
+RESUME, LEAVE = 30.0, 2.0
+"""Seconds in which a server must go on, and where it failed before, until it is left as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ async def sample_probe(server: Server, length: int) -> tuple[int, ...]:
     """Ids that the policy itself finds likely: rounding moves those the least."""
     request = Request((0,), length - 1, (), Sampling(), 0, (0, 0))
     path, model = server.facts.path, server.facts.model
+    # A run that was killed in a hand-over has left it paused.
+    await server.client.post("/resume", seconds=RESUME)
     told = await server.client.post(path, question(request, model, path), seconds=120.0)
     return (0, *answered(request, path, told).ids)
 
@@ -78,8 +83,12 @@ async def _paused(server: Server, carrier: Carrier, tag: Tag, version: int, seco
             raise ServerTrouble("it kept its prefix cache, which holds the old weights' keys")
         label = {"new_version": tag.of(version)}
         await client.post("/update_weight_version", label, seconds=seconds)
-    finally:
-        await asyncio.shield(client.post("/resume", seconds=RESUME))
+    except BaseException:
+        # What went wrong is told, not that it can't be told to go on either.
+        with suppress(EngineError):
+            await unbroken(client.post("/resume", seconds=LEAVE), grace=LEAVE)
+        raise
+    await unbroken(client.post("/resume", seconds=RESUME), grace=RESUME)
 
 
 async def _idle(server: Server, seconds: float) -> None:

@@ -37,6 +37,7 @@ SHARE = 0.9
 SERVED = "policy"
 """The name under which it serves the base model."""
 MIN_STEP_TOKENS, MAX_ROWS = 4096, 1024
+MAX_PORT = 65_535
 GRACE = 15.0
 """Seconds to end by itself."""
 LOOK = 0.25
@@ -103,6 +104,8 @@ def _installed() -> tuple[str, str]:
 
 def _port(host: str, port: int) -> int:
     """A port that is free; 0 chooses one."""
+    if not 0 <= port <= MAX_PORT:
+        raise UsageError(f"--port {port}: ports are 1 to {MAX_PORT}; 0 takes a free one.")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -267,14 +270,16 @@ class Running:
         raise EngineError(self.epitaph())
 
     def stop(self) -> None:
-        """End it and its children."""
-        self._signal(signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(GRACE)
-        # Children may outlive it.
-        self._signal(signal.SIGKILL)
-        self._process.wait()
-        self._reader.join(GRACE)
+        """End it and its children; who can't wait and interrupts that ends them at once."""
+        try:
+            self._signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(GRACE)
+        finally:
+            # Children may outlive it.
+            self._signal(signal.SIGKILL)
+            self._process.wait()
+            self._reader.join(GRACE)
 
     def epitaph(self) -> str:
         """Why it ended: the last error that it told."""

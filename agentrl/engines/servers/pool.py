@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from agentrl.engines.servers.client import Refused, ServerTrouble
+from agentrl.engines.servers.client import UNREADABLE, Refused, ServerTrouble
 from agentrl.engines.servers.facts import GENERATE
 from agentrl.engines.servers.label import Tag, Versions, read_spans
 from agentrl.engines.servers.server import Server, Session
 from agentrl.engines.servers.wire import Answer, answered, question
-from agentrl.errors import EngineError
+from agentrl.errors import EngineError, WeightSyncError
 from agentrl.policy import Completion, Request
 
 T = TypeVar("T")
@@ -63,12 +63,15 @@ class Pool:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set whenever a server comes back."""
     counts: Counter[str] = field(default_factory=Counter)
+    doubt: str = ""
+    """Why nothing may be sampled; empty where all weights are proved or being handed over."""
 
     async def generate(self, request: Request) -> Completion:
         """Sample one turn.
 
         Raises:
             EngineError: it was refused, the tries are used up, or all servers are gone.
+            WeightSyncError: a hand-over failed.
         """
         tries = 0
         while True:
@@ -125,9 +128,11 @@ class Pool:
     async def _seat(self, session: Session) -> Server:
         """A server with room for one more request of this episode."""
         while True:
+            if self.doubt:
+                raise WeightSyncError(self.doubt)
             server = self._of(session)
             if server is None:
-                await self._wait_for_any()
+                await self.wait_for_any()
                 continue
             await server.room.acquire()
             try:
@@ -135,7 +140,7 @@ class Pool:
             except BaseException:
                 server.room.release()
                 raise
-            if server.open:
+            if server.open and not self.doubt:
                 return server
             server.room.release()
 
@@ -155,7 +160,8 @@ class Pool:
         chosen.sessions.add(session)
         return chosen
 
-    async def _wait_for_any(self) -> None:
+    async def wait_for_any(self) -> None:
+        """Wait until a server comes back; EngineError where patience ends before."""
         self.changed.clear()
         try:
             async with asyncio.timeout(self.patience.servers):
@@ -231,6 +237,23 @@ class Pool:
             gone.cancel()
             await asyncio.gather(*both, return_exceptions=True)
 
+    async def attended(self, server: Server, work: Coroutine[Any, Any, T]) -> T:
+        """What long work at a server gives, as long as the server answers at all.
+
+        Raises:
+            ServerTrouble: it hangs; the work was broken off.
+        """
+        doing = asyncio.ensure_future(work)
+        try:
+            while not doing.done():
+                await asyncio.wait([doing], timeout=self.patience.look)
+                if not doing.done():
+                    await self._see_it_live(server, asyncio.get_running_loop().time())
+            return doing.result()
+        finally:
+            doing.cancel()
+            await asyncio.gather(doing, return_exceptions=True)
+
     async def _see_it_live(self, server: Server, now: float) -> None:
         """Long before a long turn is late, notice that a server answers nothing at all."""
         if now < server.seen + self.patience.look:
@@ -277,15 +300,19 @@ class Pool:
         Raises:
             ServerTrouble: it has others: it was started anew, or another run uses it.
         """
-        if self.adapters:
-            told = await server.client.get("/v1/models", LOOK)
-            names = [str(one["id"]) for one in told["data"]]
-            if server.model not in names:
-                raise ServerTrouble(f"it has lost the adapter {server.model}", lost=True)
-            return
-        found = (await server.client.get("/weight_info", LOOK))["weight_version"]
-        if self.tag.version(found) is None:
-            raise ServerTrouble(_foreign([str(found)]), lost=True)
+        path = "/v1/models" if self.adapters else "/weight_info"
+        told = await server.client.get(path, LOOK)
+        try:
+            if self.adapters:
+                ours = server.model in [str(one["id"]) for one in told["data"]]
+                said = f"it has lost the adapter {server.model}"
+            else:
+                ours = self.tag.version(told["weight_version"]) is not None
+                said = _foreign([str(told["weight_version"])])
+        except UNREADABLE as error:
+            raise ServerTrouble(f"{path}: its answer can't be read ({error!r})") from error
+        if not ours:
+            raise ServerTrouble(said, lost=True)
 
     @property
     def tells_versions(self) -> bool:

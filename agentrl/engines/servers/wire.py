@@ -12,13 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentrl.engines.servers.client import ServerTrouble
+from agentrl.engines.servers.client import UNREADABLE, ServerTrouble
 from agentrl.engines.servers.facts import COMPLETIONS, GENERATE
 from agentrl.errors import EngineError
 from agentrl.message import FinishReason
 from agentrl.policy import Request
-
-UNREADABLE = (KeyError, IndexError, TypeError, ValueError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
