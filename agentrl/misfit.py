@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 _KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "string": "text"}
+_KINDS |= {"tuple": "a list"}
 _BOUNDS = {
     "greater_than_equal": ("ge", "at least"),
     "greater_than": ("gt", "more than"),
@@ -32,7 +33,8 @@ def retell(error: ErrorDetails, wheres: Mapping[str, str], described: Mapping[st
         wheres: Name of each given setting to how a message about it begins, oldest first.
         described: Name of each setting to its description.
     """
-    name = ".".join(map(str, error["loc"]))
+    # A value inside a list is told by the list.
+    name = ".".join(part for part in error["loc"] if isinstance(part, str))
     where = _where(name, wheres)
     purpose = f" {name}: {described[name]}" if described.get(name) else ""
     return f"{where}: {_what(error)}{purpose}"

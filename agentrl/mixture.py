@@ -134,25 +134,34 @@ def mixture_of(text: str, options: Mapping[str, Any]) -> Mixture:
     Raises:
         UsageError: the text, a name or an option is wrong.
     """
-    weights = _weights(text)
-    kinds = {name: registry.resolve(name) for name in weights}
-    taken = {name: _taken(kind, options) for name, kind in kinds.items()}
+    weights = weights_of(text)
+    parts = []
+    for name, kind in kinds_of(text, options).items():
+        taken = _taken(kind, options)
+        registry.make(name, **taken).close()
+        parts.append(Part(name, weights[name], _maker(kind, taken)))
+    return Mixture(text, tuple(parts))
+
+
+def kinds_of(text: str, options: Mapping[str, Any]) -> dict[str, type[ToolEnv]]:
+    """The classes that a text names, none of them made.
+
+    Raises:
+        UsageError: the text or a name is wrong, or an option is of no part.
+    """
+    kinds = {name: registry.resolve(name) for name in weights_of(text)}
     if len(kinds) == 1:
         (only,) = kinds
         registry.check_options(only, options)
     _refuse_unknown(text, kinds, options)
-    parts = []
-    for name, kind in kinds.items():
-        registry.make(name, **taken[name]).close()
-        parts.append(Part(name, weights[name], _maker(kind, taken[name])))
-    return Mixture(text, tuple(parts))
+    return kinds
 
 
 def _maker(kind: type[ToolEnv], options: Mapping[str, Any]) -> Callable[[], ToolEnv]:
     return lambda: kind(**options)
 
 
-def _weights(text: str) -> dict[str, int]:
+def weights_of(text: str) -> dict[str, int]:
     """Names and their weights as the smallest whole numbers."""
     found: dict[str, Fraction] = {}
     for piece in text.split(","):

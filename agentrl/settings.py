@@ -8,10 +8,11 @@ Not   command lines: cli/ splits them; nor files that are no settings
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -21,6 +22,9 @@ from agentrl.errors import UsageError, suggestion
 from agentrl.misfit import retell
 from agentrl.tomlfile import TomlFile
 from agentrl.tomlfile import dump_toml as dump_toml
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 Model = TypeVar("Model", bound=BaseModel)
 Flag = tuple[str, str]
@@ -151,7 +155,47 @@ def settings(model: type[BaseModel], above: str = "") -> Iterator[Setting]:
 
 def from_file(model: type[BaseModel], file: TomlFile) -> list[Given]:
     """What a TOML file gives; what is no setting is refused with its line."""
-    return list(_from_table(model, file.values, file, ()))
+    return list(_from_table(model, file.values, file, (), _refuse))
+
+
+def problems(model: type[BaseModel], file: TomlFile) -> list[str]:
+    """Everything that is wrong with a file taken alone, in the order of its lines.
+
+    Whether settings fit each other is asked only where each is right in itself: what a wrong one
+    was meant to be, nobody knows.
+    """
+    found: list[str] = []
+    given = list(_from_table(model, file.values, file, (), found.append))
+    all_known = not found
+    described = {setting.name: setting.description for setting in settings(model)}
+    for error in _misfits(model, given):
+        of_one = any(name in described for name in accumulate(error["loc"], "{}.{}".format))
+        if of_one or all_known:
+            found.append(retell(error, _culprit_last(given, error), described))
+    return sorted(found, key=lambda text: _line_of(text, file.shown))
+
+
+def _culprit_last(given: Iterable[Given], error: ErrorDetails) -> dict[str, str]:
+    """How each setting was written; last the one that the message names first.
+
+    Of flags the last is to blame, but the order of lines in a file means nothing.
+    """
+    key = str(error.get("ctx", {}).get("error", "")).partition(":")[0]
+    told = sorted(given, key=lambda one: one.name.rpartition(".")[2] == key)
+    return {one.name: one.where for one in told}
+
+
+def _misfits(model: type[BaseModel], given: Iterable[Given]) -> list[ErrorDetails]:
+    try:
+        model.model_validate(_nested(given))
+    except ValidationError as error:
+        return error.errors()
+    return []
+
+
+def _line_of(text: str, shown: str) -> int:
+    number = text.removeprefix(f"{shown}:").partition(":")[0]
+    return int(number) if number.isdecimal() else 0
 
 
 def from_flags(
@@ -181,36 +225,50 @@ def config_folders() -> list[Path]:
     return [f for f in (package / "_configs", package.parent / "configs") if f.is_dir()][:1]
 
 
+def _refuse(text: str) -> NoReturn:
+    raise UsageError(text)
+
+
 def _from_table(
-    model: type[BaseModel], table: Mapping[str, Any], file: TomlFile, above: tuple[str, ...]
+    model: type[BaseModel],
+    table: Mapping[str, Any],
+    file: TomlFile,
+    above: tuple[str, ...],
+    refuse: Callable[[str], object],
 ) -> Iterator[Given]:
+    """Settings of a table and of those in it; what is none is told to `refuse` and left out."""
     for key, value in table.items():
         path = (*above, key)
         field = model.model_fields.get(key)
         section = _section(field) if field else None
         is_option = field is None and "options" in model.model_fields
-        if field is None and not is_option:
-            raise UsageError(_unknown_key(file.where(path), key, value, model, above))
         is_table = bool(section) or ".".join(path) == OPTIONS
-        if is_table and not isinstance(value, dict):
-            raise UsageError(
+        if field is None and not is_option:
+            refuse(_unknown_key(file.where(path), key, value, model, above))
+        elif is_table and not isinstance(value, dict):
+            refuse(
                 f"{file.where(path)}: {key} is a section. Write [{'.'.join(path)}], "
                 "and its settings in the lines below."
             )
-        if section:
-            yield from _from_table(section, value, file, path)
+        elif section:
+            yield from _from_table(section, value, file, path, refuse)
         elif is_option:
             yield _from_line(file, path, f"{OPTIONS}.{key}", value)
         elif ".".join(path) == OPTIONS:
             for option, inside in value.items():
                 yield _from_line(file, (*path, option), f"{OPTIONS}.{option}", inside)
         else:
-            yield _from_line(file, path, ".".join(path), value)
+            yield _from_line(file, path, ".".join(path), value, field)
 
 
-def _from_line(file: TomlFile, path: tuple[str, ...], name: str, value: Any) -> Given:
-    where = file.where(path)
-    return Given(name, value, where, f"{where}: {'.'.join(path)} = {tomlfile.literal(value)}")
+def _from_line(
+    file: TomlFile, path: tuple[str, ...], name: str, value: Any, field: FieldInfo | None = None
+) -> Given:
+    where, text = file.where(path), tomlfile.literal(value)
+    counts = field is not None and type(field.default) in (int, float)
+    if counts and isinstance(value, bool):
+        value = text  # as a number it would be taken for 1 or 0
+    return Given(name, value, where, f"{where}: {'.'.join(path)} = {text}")
 
 
 def _unknown_key(

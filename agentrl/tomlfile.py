@@ -21,6 +21,12 @@ from pydantic import BaseModel
 from agentrl.errors import UsageError
 
 Keys = tuple[str, ...]
+MOST = 10_000_000
+"""Characters of a file that are read: one may be named by mistake, and have no end."""
+NOTES = 32
+"""Column behind which it stands where a setting came from."""
+_CLOSES = re.compile("[]}\"']")
+"""What the last line of a statement of several lines has."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -45,22 +51,33 @@ def read(path: Path, shown: str = "") -> TomlFile:
     """Read a file; a mistake is told with its line."""
     shown = shown or str(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open(encoding="utf-8-sig") as file:
+            text = file.read(MOST + 1)
     except OSError as error:
-        raise UsageError(f"{shown}: cannot be read. {error.strerror}.") from error
+        raise UsageError(
+            f"{shown}: cannot be read. {error.strerror}. Give a file of settings in TOML."
+        ) from error
     except UnicodeDecodeError as error:
         raise UsageError(
             f"{shown}: not UTF-8 text (byte {error.start}). Save it as UTF-8."
         ) from error
+    if len(text) > MOST:
+        raise UsageError(f"{shown}: more than {MOST} characters. Give a file of settings in TOML.")
     try:
         return TomlFile(shown, tomllib.loads(text), _lines(text))
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is no syntax
         raise UsageError(_syntax(shown, str(error), text)) from error
 
 
-def dump_toml(config: BaseModel) -> str:
-    """A configuration as TOML, each setting below its description."""
-    return "\n\n".join(_section("", config)) + "\n"
+def dump_toml(config: BaseModel, origin: Mapping[str, str] | None = None) -> str:
+    """A configuration as TOML.
+
+    Args:
+        config: The settings.
+        origin: Dotted name to where it came from: that stands behind each setting then, in the
+            place of its description above it.
+    """
+    return "\n\n".join(_section("", config, origin)) + "\n"
 
 
 def literal(value: Any) -> str:
@@ -85,23 +102,37 @@ def literal(value: Any) -> str:
     )
 
 
-def _section(name: str, section: BaseModel) -> Iterator[str]:
+def _section(name: str, section: BaseModel, origin: Mapping[str, str] | None) -> Iterator[str]:
     """The text of a section's own settings, then of those below it."""
+    above = f"{name}." if name else ""
     tables: list[tuple[str, Any]] = []
-    lines = [f"# {(type(section).__doc__ or '').strip()}"] + ([f"[{name}]"] if name else [])
+    lines = [f"[{name}]"] if name else []
+    if origin is None:
+        lines.insert(0, f"# {(type(section).__doc__ or '').strip()}")
     for key, field in type(section).model_fields.items():
         value = getattr(section, key)
         if isinstance(value, BaseModel | Mapping):
-            tables.append((f"{name}.{key}" if name else key, value))
-        else:
-            lines += [f"# {field.description}", f"{key} = {literal(value)}"]
-    yield "\n".join(lines)
+            tables.append((above + key, value))
+            continue
+        if origin is None:
+            lines.append(f"# {field.description}")
+        lines.append(_line(key, value, above, origin))
+    if lines:
+        yield "\n".join(lines)
     for below, value in tables:
         if isinstance(value, BaseModel):
-            yield from _section(below, value)
+            yield from _section(below, value, origin)
         elif value:
-            entries = (f"{_key(key)} = {literal(entry)}" for key, entry in value.items())
+            entries = (_line(key, entry, f"{below}.", origin) for key, entry in value.items())
             yield "\n".join([f"[{below}]", *entries])
+
+
+def _line(key: str, value: Any, above: str, origin: Mapping[str, str] | None) -> str:
+    text = f"{_key(key)} = {literal(value)}"
+    source = "" if origin is None else origin.get(above + key, "")
+    # A path may hold what a comment may not.
+    note = "".join(c if c.isprintable() else "?" for c in source)
+    return f"{text:<{NOTES}}  # {note}" if note else text
 
 
 def _key(key: str) -> str:
@@ -114,7 +145,7 @@ def _syntax(shown: str, message: str, text: str) -> str:
     what = message[: at.start()] if at else message
     line = at[1] if at and at[1] else text.rstrip().count("\n") + 1
     column = f" at column {at[2]}" if at and at[2] else ""
-    return f"{shown}:{line}: not TOML. {what}{column}."
+    return f"{shown}:{line}: not TOML. {what}{column}. Mend this line, or the one above it."
 
 
 def _lines(text: str) -> dict[Keys, int]:
@@ -127,7 +158,10 @@ def _lines(text: str) -> dict[Keys, int]:
     table: Keys = ()
     statement, start = "", 1
     for number, line in enumerate(text.split("\n"), 1):
+        is_first = not statement
         statement += line + "\n"
+        if not (is_first or _CLOSES.search(line)):
+            continue
         try:
             paths = list(_paths(tomllib.loads(statement)))
         except tomllib.TOMLDecodeError:

@@ -27,6 +27,7 @@ COMMANDS = {
     "train": ("agentrl.cli.train", "train a policy in an environment"),
     "eval": ("agentrl.cli.evaluate", "measure a policy on held-out tasks"),
     "runs": ("agentrl.cli.runs", "list runs: what, how far, how good"),
+    "config": ("agentrl.cli.configs", "show, check and compare settings"),
     "export": ("agentrl.cli.export", "write a run's policy as a plain Hugging Face folder"),
     "compare": ("agentrl.cli.compare", "compare evaluations of the same tasks"),
     "rescore": ("agentrl.cli.rescore", "give recorded episodes a new reward"),

@@ -68,4 +68,5 @@ def output(as_json: bool) -> Iterator[Output]:
     if out.document is None:  # a process that only helped another
         return
     text = json.dumps(disk.plain(out.document), indent=2, ensure_ascii=False)
-    sys.stdout.write(f"{text}\n")
+    # Half a surrogate pair, as of a file's name that is not UTF-8, is written as JSON writes it.
+    sys.stdout.write(f"{text.encode('utf-8', 'backslashreplace').decode()}\n")
