@@ -46,7 +46,7 @@ class ServerDouble:
 
     def __init__(self, *, scale_out: bool = True, dev: bool = True, port: int = 0) -> None:
         self.scale_out, self.dev, self.lora, self.context = scale_out, dev, True, 200
-        self.mode = "processed_logprobs"
+        self.mode, self.folder = "processed_logprobs", "elsewhere"
         self.weight, self.label, self.adapters = 99.0, "default", dict[str, float]()
         self.faults: set[str] = set()
         self.log: list[str] = []
@@ -147,7 +147,7 @@ class ServerDouble:
         return {"data": [{"id": name, "max_model_len": self.context} for name in names]}
 
     def info(self) -> dict[str, Any]:
-        model = {"dtype": "torch.float32", "logprobs_mode": self.mode}
+        model = {"dtype": "torch.float32", "logprobs_mode": self.mode, "model": self.folder}
         scheduler = {"max_num_seqs": 8}
         config = {"model_config": model, "scheduler_config": scheduler}
         return {"vllm_config": config | {"lora_config": {} if self.lora else None}}

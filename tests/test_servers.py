@@ -288,3 +288,27 @@ def test_a_server_that_cannot_be_trained_with_is_refused_before_the_run_begins(d
             play([server], one_turn)
     with pytest.raises(UsageError, match="there is no adapter"):
         play([doubles()], one_turn, weights="lora")
+
+
+def test_a_server_with_a_model_of_other_shapes_is_refused_before_it_is_given_weights(
+    doubles, play, tmp_path
+):
+    server = doubles()
+    other = tmp_path / "other"
+    other.mkdir()
+    server.folder = str(other)
+    (tmp_path / "model" / "config.json").write_text('{"hidden_size": 64, "use_cache": true}')
+    (other / "config.json").write_text('{"hidden_size": 64, "use_cache": false}')
+    play([server], one_turn)
+    server.log.clear()
+    (other / "config.json").write_text('{"text_config": {"hidden_size": 128}}')
+    with pytest.raises(UsageError, match=f"it serves {other}, whose hidden_size is 128; the pol"):
+        play([server], one_turn)
+    assert "/collective_rpc" not in server.log
+
+
+def test_where_no_server_ever_took_the_weights_it_does_not_say_to_go_on(doubles, play):
+    server = doubles()
+    server.faults.add("500 /collective_rpc")
+    with pytest.raises(EngineError, match="None ever took this run's weights"):
+        play([server], one_turn, patience=0.1)

@@ -36,6 +36,8 @@ class Facts:
     """GENERATE, or COMPLETIONS where that is switched off."""
     release: str
     """Of vLLM."""
+    folder: str = ""
+    """What it was started on: a folder there, or a name."""
     adapters: bool = False
     """Whether it was started to take adapters."""
 
@@ -84,6 +86,7 @@ def _facts(models: Any, info: Mapping[str, Any], release: str, path: str) -> Fac
         dtype=dtype,
         path=path,
         release=release,
+        folder=str(model.get("model", "")),
         adapters=info.get("lora_config") is not None,
     )
 

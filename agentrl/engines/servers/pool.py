@@ -172,10 +172,10 @@ class Pool:
     def obituary(self) -> str:
         """That no server is left, and why; what was trained is in the run's checkpoints."""
         causes = "; ".join(f"{server.url}: {server.cause}" for server in self.servers)
-        return (
-            f"no server is left ({causes}). Start them again, and go on with "
-            "`agentrl train --resume`."
-        )
+        cure = "Start them again, and go on with `agentrl train --resume`."
+        if all(server.last is None for server in self.servers):
+            cure = "None ever took this run's weights: start them as `agentrl serve` does."
+        return f"no server is left ({causes}). {cure}"
 
     async def _once(self, server: Server, request: Request) -> Completion:
         """Ask one server once."""

@@ -8,12 +8,14 @@ Not   the servers themselves: `agentrl serve`
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agentrl.config import EngineSection
 from agentrl.engines.servers import transfer
@@ -30,6 +32,17 @@ from agentrl.errors import UsageError
 
 LOOK = 15.0
 """Seconds between looks at a server that is busy with a turn."""
+SHAPES = (
+    "model_type",
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "intermediate_size",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+)
+"""Of config.json: models that differ in one of these can't have each other's weights."""
 KEY = "VLLM_API_KEY"
 """Environment variable with the key of servers that want one, as vLLM itself reads it."""
 
@@ -57,6 +70,7 @@ def start(settings: EngineSection, trained: Trained, tell: Callable[[str], None]
     key = os.environ.get(KEY)
     facts = asyncio.run(_look_at_all(urls, key))
     for url, one in zip(urls, facts, strict=True):
+        _refuse_other_model(url, one.folder, trained.folder)
         if one.path == COMPLETIONS:
             tell(
                 f"{url}: it was started without --enable-scale-out: turns go through "
@@ -82,6 +96,27 @@ def start(settings: EngineSection, trained: Trained, tell: Callable[[str], None]
         rows=settings.requests,
         tell=tell,
     )
+
+
+def _refuse_other_model(url: str, served: str, own: Path) -> None:
+    """Other shapes would be found out when they are overwritten, which no server survives."""
+    theirs, ours = _shapes(Path(served)), _shapes(own)
+    for name in SHAPES:
+        if name in theirs and name in ours and theirs[name] != ours[name]:
+            raise UsageError(
+                f"--url {url}: it serves {served}, whose {name} is {theirs[name]}; the policy's is "
+                f"{ours[name]}. Start it on the run's own model: `agentrl serve --model M`."
+            )
+
+
+def _shapes(folder: Path) -> Mapping[str, Any]:
+    """Of the model in a folder; nothing where it is not on this machine."""
+    try:
+        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        shapes: Mapping[str, Any] = found.get("text_config", found)
+    except (OSError, ValueError, AttributeError):
+        return {}
+    return shapes
 
 
 async def _look_at_all(urls: Sequence[str], key: str | None) -> list[Facts]:
