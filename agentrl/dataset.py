@@ -88,7 +88,13 @@ def read(
     for name in files:
         found.sources.append(_same_dialect(Path(name), dialect))
         raw = _bytes(name)
-        found.hashes[name] = hashlib.sha256(raw).hexdigest()
+        digest = hashlib.sha256(raw).hexdigest()
+        if twin := next((other for other, of in found.hashes.items() if of == digest), None):
+            raise UsageError(
+                f"--data {name}: the same as {twin}. Its trajectories would count twice. "
+                "Leave one out, or raise --epochs."
+            )
+        found.hashes[name] = digest
         for where, row in _rows(name, raw):
             found.rows += 1
             if rule.keeps(row) and row.get("trained_tokens") != 0:

@@ -178,8 +178,16 @@ def episode_row(trajectory: Trajectory, mark: Mark, *, tokens: bool) -> dict[str
     return row
 
 
-def check_free(out: str, name: str) -> None:
+AGAIN = "Add --resume to go on with it, or give another --name."
+
+
+def check_free(out: str, name: str, cure: str = AGAIN) -> None:
     """Refuse, before any work, a folder that holds a run or cannot be written.
+
+    Args:
+        out: Where runs are.
+        name: Of the run; empty where it is numbered.
+        cure: What to do where there is one.
 
     Raises:
         UsageError: with what to do instead.
@@ -188,10 +196,7 @@ def check_free(out: str, name: str) -> None:
     if name and (name in (".", "..") or Path(name).name != name):
         raise UsageError(f"--name {name}: a name is one folder, not a path. Put the rest in --out.")
     if name and (root / name / RUN).exists():
-        raise UsageError(
-            f"{root / name}: it holds a run. It would be overwritten. "
-            "Add --resume to go on with it, or give another --name."
-        )
+        raise UsageError(f"{root / name}: it holds a run. It would be overwritten. {cure}")
     there = next((p for p in (root, *root.absolute().parents) if p.exists()), root)
     if not there.is_dir() or not os.access(there, os.W_OK):
         raise UsageError(f"--out {out}: cannot be written at {there}. Give a folder that can.")

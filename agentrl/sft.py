@@ -107,7 +107,8 @@ def sft(
         raise UsageError("--data: a file must be named. `agentrl rollout` writes them.")
     if not config.out:
         raise UsageError("--out: a folder must be named. Write --out RUN_FOLDER.")
-    record.check_free(str(Path(config.out).parent), Path(config.out).name)
+    out = Path(config.out)
+    record.check_free(str(out.parent), out.name, cure="Give another --out.")
     policy = _policy(config)
     found = read(
         data,
@@ -126,7 +127,7 @@ def sft(
         )
     learner = _learner(config, policy, forecast)
     probe(learner, forecast, found.longest)
-    folder = record.create(str(Path(config.out).parent), Path(config.out).name, "sft")
+    folder = record.create(str(out.parent), out.name, "sft")
     facts = _facts(config, found, command)
     course = _Course(config, found, policy, learner, folder, facts, say or _silent)
     with record.hold(folder), listening() as interrupt:

@@ -16,9 +16,12 @@ import pytest
 
 from agentrl import disk
 from agentrl.checkpoint import find
+from agentrl.chosen import choose, samples
 from agentrl.engines.scripted import ScriptedEngine
 from agentrl.errors import EngineError, RunError
 from agentrl.events import Measured, Stepped
+from agentrl.group import seed_for
+from agentrl.playing import play_step
 from agentrl.policy import Completion, Request, WeightSource
 from agentrl.training import as_played, begin, step, train
 from agentrl.world import World, prepare
@@ -91,6 +94,39 @@ def test_one_step_ahead_repeats_to_the_bit_and_draws_what_the_synchronous_run_dr
     assert [row["stale/dropped"] for row in metrics(one)] == [0, 0, 0, 0]
     for number, path in enumerate(sorted((one / "groups").iterdir()), 1):
         assert {row["version"] for row in disk.rows(path)} == {max(0, number - 2)}
+
+
+def test_with_nothing_allowed_ahead_it_is_a_plain_loop_to_the_bit(tmp_path, environment):
+    """Play, choose, learn, hand over, written out: no pipeline, no lock, no thread."""
+    env = environment("Lengths")
+    train(ahead(tmp_path, env, 0, run={"name": "run"}))
+    world = prepare(ahead(tmp_path, env, 0, run={"name": "plain"}), None, {}, (), ())
+    standing, seed = world.standing, world.config.train.seed
+
+    async def loop() -> None:
+        await world.engine.load(world.weights, 0)
+        for number in range(1, 5):
+            played = await play_step(world, standing, number)
+            s = world.config.select
+            chosen = choose(
+                played.groups,
+                s.question(world.learner.cap),
+                stats=s.stats,
+                loss=world.config.update.loss,
+                seed=seed_for(seed, number, "0", 0),
+            )
+            if rows := samples(chosen):
+                world.learner.step(rows, len(chosen.kept))
+                standing.version += 1
+                await world.engine.load(world.weights, standing.version)
+        await world.engine.close()
+
+    asyncio.run(loop())
+    world.policy.save(tmp_path / "plain" / "policy")
+    world.held.close()
+    plain = (tmp_path / "plain" / "policy" / "model.safetensors").read_bytes()
+    assert standing.version > 1
+    assert weights(tmp_path / "run", 4) == plain
 
 
 def test_the_synchronous_run_does_not_wait_beside_play(tmp_path, environment):

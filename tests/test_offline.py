@@ -345,8 +345,24 @@ def test_the_same_seed_learns_the_same_bits_and_runs_are_not_overwritten(groups,
         found = taught(groups, tmp_path, name)
         files.append((Path(found.model) / "model.safetensors").read_bytes())
     assert files[0] == files[1]
-    with pytest.raises(UsageError, match="it holds a run"):
+    with pytest.raises(UsageError, match=r"it holds a run.*Give another --out\.$"):
         taught(groups, tmp_path, "one")
+
+
+def test_the_same_data_twice_is_refused_whatever_its_name(groups, tmp_path):
+    copy = tmp_path / "again.jsonl"
+    copy.write_bytes(Path(groups.path).read_bytes())
+    manifest_of(copy).write_bytes(manifest_of(Path(groups.path)).read_bytes())
+    with pytest.raises(UsageError, match=rf"{copy}: the same as {groups.path}"):
+        taught(groups, tmp_path, data=[groups.path, str(copy)])
+
+
+def test_a_run_that_was_taught_so_has_no_resume_and_says_how_to_go_on(groups, tmp_path, capsys):
+    found = taught(groups, tmp_path)
+    assert main(["train", "--resume", found.path]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"--resume {found.path}: a run of `agentrl sft`")
+    assert said.count("\n") == 1
 
 
 def test_a_saved_policy_plays_in_the_environment_and_way_that_it_was_trained_in(

@@ -13,6 +13,7 @@ from agentrl.cli.config import Family, config_file
 from agentrl.cli.output import Output, output
 from agentrl.cli.parser import Parser, split_settings
 from agentrl.config import TrainConfig
+from agentrl.errors import UsageError
 from agentrl.settings import TRAIN_FLAGS, Flag, Resolved, settings
 from agentrl.tomlfile import TomlFile, literal, read
 
@@ -75,7 +76,13 @@ def _config_of_run(family: Family[TrainConfig], run: str, flags: list[Flag]) -> 
     from agentrl.record import locate
 
     wanted = [flag for flag in flags if family.short.get(flag[0], flag[0][2:]) == "run.out"]
-    return read(locate(run, family.resolve([], wanted).config.run.out).path / "config.toml")
+    found = locate(run, family.resolve([], wanted).config.run.out)
+    if found.read_run().get("kind") == "sft":
+        raise UsageError(
+            f"--resume {found.path}: a run of `agentrl sft`, which can't be gone on with. Begin "
+            f"with what it learned: `agentrl train --model {found.path}/checkpoints/NNNNNN/policy`."
+        )
+    return read(found.path / "config.toml")
 
 
 def _train(resolved: Resolved[TrainConfig], resume: str | None, words: Sequence[str]) -> RunSummary:
