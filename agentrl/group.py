@@ -14,9 +14,8 @@ no task begins its next member while another one that has so many left waits wit
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
 
 from agentrl.curriculum import Outcome, level_of
 from agentrl.effort import Effort
@@ -25,11 +24,8 @@ from agentrl.race import Race
 from agentrl.refill import Ended, MakeEnv, play_once, play_seat
 from agentrl.schedule import refuse_in_waves
 from agentrl.task import Task
+from agentrl.together import all_or_first_error
 from agentrl.trajectory import Stop, Trajectory
-
-T = TypeVar("T")
-RECANCEL = 0.2
-"""Seconds until an episode that was told to end is told again."""
 
 OnDone = Callable[[Trajectory], None]
 
@@ -155,7 +151,7 @@ async def _in_stream(
 
     taking_turns = sorted(seats, key=lambda seat: (seat.member, seat.position))
     with world.engine.episodes([seat.session for seat in taking_turns]):
-        played = await _all_or_first_error([one(seat) for seat in taking_turns])
+        played = await all_or_first_error([one(seat) for seat in taking_turns])
     by_seat = {seat.session: ended for seat, ended in zip(taking_turns, played, strict=True)}
     return [by_seat[seat.session] for seat in seats]
 
@@ -190,19 +186,5 @@ async def _in_cohorts(
     for start in range(0, len(seats), size):
         cohort = seats[start : start + size]
         with world.engine.episodes([seat.session for seat in cohort]):
-            out += await _all_or_first_error([one(seat) for seat in cohort])
+            out += await all_or_first_error([one(seat) for seat in cohort])
     return out
-
-
-async def _all_or_first_error(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """Wait for all; at the first error the others are cancelled and it alone is raised."""
-    tasks = [asyncio.create_task(w) for w in work]
-    try:
-        return list(await asyncio.gather(*tasks))
-    finally:
-        # Again and again: Python 3.11's wait_for loses a cancellation that comes with its result.
-        while left := [task for task in tasks if not task.done()]:
-            for task in left:
-                task.cancel()
-            await asyncio.wait(left, timeout=RECANCEL)
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -21,13 +21,12 @@ from agentrl.env import ToolEnv
 from agentrl.episode import Play, Seat, play
 from agentrl.errors import AgentRLError, EnvironmentFault, blame
 from agentrl.task import Task
+from agentrl.together import all_or_first_error
 from agentrl.trajectory import Stop, Trajectory
 
 Played = tuple[Trajectory, Mapping[str, Any]]
 """An episode, and what its line has beside it."""
 Session = tuple[int, int]
-RECANCEL = 0.2
-"""Seconds until an episode that was told to end is told again."""
 
 
 def _nothing(_: Session) -> None:
@@ -118,7 +117,7 @@ async def _play_all(
         done(seat, played)
 
     with player.together([seat.session for seat in seats]):
-        await _all_or_first_error([asyncio.create_task(one(seat)) for seat in seats])
+        await all_or_first_error([one(seat) for seat in seats])
 
 
 async def _play_one(make_env: Callable[[Task], ToolEnv], seat: Seat, player: Player) -> Played:
@@ -130,16 +129,3 @@ async def _play_one(make_env: Callable[[Task], ToolEnv], seat: Seat, player: Pla
         stop, problem = Stop.ENV_ERROR, str(error)
         return Trajectory(seat.task, seat.member, seat.seed, (), (), stop, problem=problem), {}
     return await player.play(env, seat)
-
-
-async def _all_or_first_error(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Wait for all; at the first error the others are cancelled and it alone is raised."""
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        # Again and again: Python 3.11's wait_for loses a cancellation that comes with its result.
-        while left := [task for task in tasks if not task.done()]:
-            for task in left:
-                task.cancel()
-            await asyncio.wait(left, timeout=RECANCEL)
-        await asyncio.gather(*tasks, return_exceptions=True)

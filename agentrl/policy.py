@@ -41,6 +41,17 @@ class Request:
     """(task position, member): names the episode, so that an engine may keep its cache."""
     turn: int = 0
 
+    def problem(self, max_context: int, vocabulary: int) -> str | None:
+        """Why no model with this context and vocabulary can answer; None where one can."""
+        prompt, total = len(self.prompt_ids), len(self.prompt_ids) + self.max_tokens
+        if not prompt or self.max_tokens < 1:
+            return f"{prompt} prompt tokens and {self.max_tokens} to sample; both need 1"
+        if total > max_context:
+            return f"{prompt} + {self.max_tokens} tokens; the context has {max_context}"
+        if not 0 <= min(self.prompt_ids) <= max(self.prompt_ids) < vocabulary:
+            return f"a prompt id outside the vocabulary of {vocabulary}"
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Completion:

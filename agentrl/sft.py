@@ -308,16 +308,7 @@ def _facts(config: SftConfig, data: Dataset, command: Sequence[str]) -> dict[str
 
 
 def _policy(config: SftConfig) -> Policy:
-    model = config.model
-    return load_policy(
-        model.name,
-        dtype=model.dtype,
-        base_bits=model.base_bits,
-        lora_rank=model.lora_rank,
-        lora_alpha=model.lora_alpha,
-        lora_targets=model.lora_targets,
-        seed=config.sft.seed,
-    )
+    return load_policy(**config.model.model_dump(), seed=config.sft.seed)
 
 
 def _learner(config: SftConfig, policy: Policy, forecast: Forecast) -> Learner:

@@ -362,16 +362,7 @@ def _restore(world: World) -> None:
 
 
 def _policy(config: TrainConfig) -> Policy:
-    model = config.model
-    return load_policy(
-        model.name,
-        dtype=model.dtype,
-        base_bits=model.base_bits,
-        lora_rank=model.lora_rank,
-        lora_alpha=model.lora_alpha,
-        lora_targets=model.lora_targets,
-        seed=config.train.seed,
-    )
+    return load_policy(**config.model.model_dump(), seed=config.train.seed)
 
 
 def _tasks(config: TrainConfig, mixture: Mixture) -> tuple[TaskSource, list[Task]]:

@@ -8,11 +8,12 @@ from agentrl.engines.scripted import ScriptedEngine
 from agentrl.env import ToolEnv
 from agentrl.episode import Limits, Play, Seat, play, turn_seed
 from agentrl.errors import EngineError, EnvironmentFault
-from agentrl.group import _all_or_first_error, play_groups, seed_for
+from agentrl.group import play_groups, seed_for
 from agentrl.message import Message
 from agentrl.policy import Sampling
 from agentrl.render import renderer_for
 from agentrl.task import Task
+from agentrl.together import all_or_first_error
 from agentrl.tooling import ToolResult, tool
 from agentrl.trajectory import Stop
 from tests.doubles import ReadableTokenizer, forgetful_template
@@ -333,7 +334,7 @@ def test_an_episode_that_overhears_its_end_is_told_again():
         raise EngineError("no")
 
     with pytest.raises(EngineError, match="no"):
-        asyncio.run(_all_or_first_error([stubborn(), failing()]))
+        asyncio.run(all_or_first_error([stubborn(), failing()]))
     assert len(told) == 2
 
 

@@ -267,13 +267,6 @@ class ServersEngine:
             await self._pool.attended(server, work)
 
     def _check(self, request: Request) -> None:
-        prompt, total = len(request.prompt_ids), len(request.prompt_ids) + request.max_tokens
-        problem = None
-        if not prompt or request.max_tokens < 1:
-            problem = f"{prompt} prompt tokens and {request.max_tokens} to sample; both need 1"
-        elif total > self.max_context:
-            problem = f"{prompt} + {request.max_tokens} tokens; the context has {self.max_context}"
-        elif not 0 <= min(request.prompt_ids) <= max(request.prompt_ids) < self._vocabulary:
-            problem = f"a prompt id outside the vocabulary of {self._vocabulary}"
+        problem = request.problem(self.max_context, self._vocabulary)
         if problem is not None:
             raise EngineError(f"engine vllm-server, episode {request.session}: {problem}.")
