@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import threading
 from types import SimpleNamespace
 
 import pytest
 
-from agentrl.engines.servers.client import Client
+from agentrl.engines.servers.client import Client, ServerTrouble
 from agentrl.engines.servers.facts import Facts
 from agentrl.engines.servers.server import Server
 from agentrl.engines.servers.transfer import NAMES, PACKAGE, TransferCarrier, kit
-from agentrl.errors import UsageError, WeightSyncError
+from agentrl.errors import EngineError, UsageError, WeightSyncError
 from tests.server_double import ServerDouble, Weights
 
 
@@ -33,7 +34,7 @@ class Recorder:
 class Factory:
     """Its senders ask the source for all it has, as vLLM's do."""
 
-    def __init__(self, log, signature=None, fails=False):
+    def __init__(self, log, signature=None, fails=None):
         self.begin = Recorder(log, "trainer_init", signature)
         self.log, self.fails = log, fails
 
@@ -43,14 +44,14 @@ class Factory:
 
         def send_weights():
             if self.fails:
-                raise RuntimeError("the group broke")
+                self.fails()
             names = [one.args for one in source.metadata()]
             self.log.append(("sent", names, [(name, t.item()) for name, t in source]))
 
         return SimpleNamespace(send_weights=send_weights)
 
 
-def parts(log, real=None, fails=False):
+def parts(log, real=None, fails=None):
     """Doubles of vLLM's names; `real` gives the signatures that the installed version has."""
     of = (
         {key: inspect.signature(real[key]) for key in ("client", "meta", "nccl", "ipc")}
@@ -63,7 +64,11 @@ def parts(log, real=None, fails=False):
     return found | {"start": Factory(log, start, fails), "source": source}
 
 
-def given(way, real=None, fails=False, versions=(1.0, 2.0)):
+def breaks():
+    raise RuntimeError("the group broke")
+
+
+def given(way, real=None, fails=None, versions=(1.0, 2.0), seconds=5.0):
     """Give some versions to one server, and return what was called."""
     log, double = [], ServerDouble()
     routes = {"/get_world_size": {"world_size": 2}}
@@ -73,7 +78,7 @@ def given(way, real=None, fails=False, versions=(1.0, 2.0)):
         client = Client(double.url)
         facts = Facts("policy", 100, 8, "float32", "", "0.0")
         server = Server(client, facts, asyncio.Semaphore(1))
-        carrier = TransferCarrier(way, parts(log, real, fails), 5.0)
+        carrier = TransferCarrier(way, parts(log, real, fails), seconds)
         try:
             for version, weight in enumerate(versions, 1):
                 await carrier.bring(Weights(weight), version)
@@ -102,9 +107,19 @@ def test_one_group_a_server_is_opened_once_and_each_version_is_sent_through_it(w
     assert [pairs for name, _, pairs in log if name == "sent"] == [[("w", 1.0)], [("w", 2.0)]]
 
 
-def test_a_transfer_that_breaks_names_the_server():
-    with pytest.raises(WeightSyncError, match=r"http://127.*nccl transfer: RuntimeError: the gr"):
-        given("nccl", fails=True)
+def test_a_transfer_that_breaks_is_a_server_that_failed_not_one_with_other_weights():
+    with pytest.raises(EngineError, match=r"^nccl transfer: RuntimeError: the gr") as caught:
+        given("nccl", fails=breaks)
+    assert not isinstance(caught.value, WeightSyncError)
+
+
+def test_a_transfer_that_hangs_is_left_behind_when_its_time_is_over():
+    go_on = threading.Event()
+    try:
+        with pytest.raises(ServerTrouble, match=r"^nccl transfer: not done within 0.2 s"):
+            given("nccl", fails=go_on.wait, seconds=0.2)
+    finally:
+        go_on.set()
 
 
 def test_a_vllm_without_these_names_is_told_in_one_line():

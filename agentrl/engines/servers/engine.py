@@ -172,6 +172,7 @@ class ServersEngine:
             "hand_overs",
             "prompt_tokens",
             "cached_tokens",
+            "sampled_tokens",
         )
         return {name: float(self._pool.counts[name]) for name in names}
 

@@ -201,6 +201,7 @@ class Pool:
         versions = await self._versions(server, answer, model, version)
         self.counts["prompt_tokens"] += answer.prompt_tokens
         self.counts["cached_tokens"] += answer.cached_tokens
+        self.counts["sampled_tokens"] += len(answer.ids)
         return Completion(
             answer.ids, answer.logprobs, answer.finish_reason, versions.first, versions.changes
         )

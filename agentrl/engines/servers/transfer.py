@@ -7,7 +7,6 @@ Not   run on hardware yet: what is called, and how, is tested against vLLM's sig
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,8 +16,10 @@ from urllib.parse import urlsplit
 
 from torch import Tensor
 
+from agentrl.author import TooSlow, run_author
+from agentrl.engines.servers.client import ServerTrouble
 from agentrl.engines.servers.server import Server
-from agentrl.errors import UsageError, WeightSyncError, blame
+from agentrl.errors import EngineError, UsageError, blame
 from agentrl.policy import WeightSource
 
 PACKAGE = "vllm.distributed.weight_transfer"
@@ -90,11 +91,14 @@ class TransferCarrier:
         self._source = Listed(source)
 
     async def give(self, server: Server, version: int) -> None:
-        """Send them."""
+        """Send them, in a thread that is left behind where it hangs."""
         world = (await server.client.get("/get_world_size", LOOK))["world_size"]
-        with blame(WeightSyncError, f"engine vllm-server, {server.url}, {self._way} transfer"):
-            async with asyncio.timeout(self._seconds):
-                await asyncio.to_thread(self._send, server, int(world))
+        try:
+            with blame(EngineError, f"{self._way} transfer"):
+                await run_author(self._send, server, int(world), seconds=self._seconds)
+        except TooSlow:
+            said = f"{self._way} transfer: not done within {self._seconds:g} s"
+            raise ServerTrouble(said, lost=True) from None
 
     def model(self, server: Server, version: int) -> str:
         """Versions take each other's place."""
