@@ -28,6 +28,7 @@ COMMANDS = {
     "eval": ("agentrl.cli.evaluate", "measure a policy on held-out tasks"),
     "runs": ("agentrl.cli.runs", "list runs: what, how far, how good"),
     "config": ("agentrl.cli.configs", "show, check and compare settings"),
+    "doctor": ("agentrl.cli.doctor", "say what this machine can do, and what it lacks"),
     "export": ("agentrl.cli.export", "write a run's policy as a plain Hugging Face folder"),
     "compare": ("agentrl.cli.compare", "compare evaluations of the same tasks"),
     "rescore": ("agentrl.cli.rescore", "give recorded episodes a new reward"),
