@@ -85,17 +85,8 @@ def attempt_in(row: Mapping[str, Any]) -> Attempt:
 def row_of(t: Trajectory, facts: Mapping[str, Any]) -> dict[str, Any]:
     """An evaluation's line: a run's, and all that a new reward needs to be computed from it."""
     row = episode_row(t, Mark(), tokens=False)
-    outcomes = [
-        [{"status": o.status} | ({"reward": o.reward} if o.reward else {}) for o in turn.outcomes]
-        for turn in t.turns
-    ]
-    return {
-        **row,
-        "task_hash": t.task.hash,
-        "invalid_calls": tool_failures(t.turns),
-        "outcomes": outcomes,
-        **facts,
-    }
+    own = {"task_hash": t.task.hash, "invalid_calls": tool_failures(t.turns)}
+    return row | own | dict(facts)
 
 
 def _words(said: Mapping[str, Any]) -> tuple[tuple[str, tuple[str, ...]], ...]:

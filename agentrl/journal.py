@@ -76,12 +76,20 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
     Raises:
         UsageError: a line is no JSON object, with its place.
     """
+    for _, _, row in placed(path):
+        yield row
+
+
+def placed(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """The same, each with the byte where its line begins and the bytes that it has."""
     if not path.exists():
         return
+    start = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if line.endswith(b"\n"):
-                yield _object(f"{path}:{number}", line)
+                yield start, len(line), _object(f"{path}:{number}", line)
+            start += len(line)
 
 
 def _object(where: str, line: bytes) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import Any, TextIO
 
 from agentrl import disk
 from agentrl.errors import RunError, UsageError, blame
+from agentrl.message import ToolOutcome
 from agentrl.task import LABELS
 from agentrl.trajectory import Trajectory, tool_calls
 
@@ -164,6 +165,7 @@ def episode_row(trajectory: Trajectory, mark: Mark, *, tokens: bool) -> dict[str
         "status": t.stop.status,
         "version": t.version,
         "messages": t.messages,
+        "outcomes": [[_outcome(o) for o in turn.outcomes] for turn in t.turns],
     }
     meta = t.task.meta or {}
     row |= {name: meta[key] for name, key in LABELS.items() if key in meta}
@@ -176,6 +178,12 @@ def episode_row(trajectory: Trajectory, mark: Mark, *, tokens: bool) -> dict[str
         if len(t.branches) > 1:
             row["branches"] = [len(branch.input_ids) for branch in t.branches]
     return row
+
+
+def _outcome(outcome: ToolOutcome) -> dict[str, Any]:
+    """What became of a call; not its seconds, since runs that repeat write the same lines."""
+    found: dict[str, Any] = {"status": outcome.status}
+    return found | ({"reward": outcome.reward} if outcome.reward else {})
 
 
 AGAIN = "Add --resume to go on with it, or give another --name."

@@ -38,14 +38,24 @@ class Recorded:
             UsageError: a line is no episode.
         """
         for path in self.files:
-            for number, row in enumerate(journal.rows(path), 1):
-                missing = next((name for name in FIELDS if name not in row), None)
-                if missing is not None:
-                    raise UsageError(
-                        f"{path}:{number}: no {missing}. It is not what a run or an evaluation "
-                        "writes. Name another file."
-                    )
+            for _, _, row in placed(path):
                 yield row
+
+
+def placed(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """The episodes of a file, each with the byte where its line begins and the bytes it has.
+
+    Raises:
+        UsageError: a line is no episode.
+    """
+    for number, (start, size, row) in enumerate(journal.placed(path), 1):
+        missing = next((name for name in FIELDS if name not in row), None)
+        if missing is not None:
+            raise UsageError(
+                f"{path}:{number}: no {missing}. It is not what a run or an evaluation "
+                "writes. Name another file."
+            )
+        yield start, size, row
 
 
 def recorded_in(text: str) -> Recorded:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentrl import disk
 from agentrl.cli.parser import Parser
@@ -24,6 +24,9 @@ from agentrl.selection.question import OPTIMAL
 from agentrl.selection.rules import RULES
 from agentrl.selection.truncation import POLICIES
 from agentrl.selection.within import WITHIN
+
+if TYPE_CHECKING:
+    from agentrl.config import TrainConfig
 
 NUMBERS = {
     "m": "most trajectories to keep of each group",
@@ -160,24 +163,45 @@ def _least(name: str, text: str, least: int, hint: str = "") -> int:
 
 def asked_by(run: RunFolder, step: int) -> Asked:
     """What a run asked at a step; nothing where its settings are not there."""
+    config = settings_of(run)
+    if config is None:
+        return Asked()
+    automatic = config.update.tokens_per_micro_batch == "auto"
+    return asked_at(run, config, step, _cap_at(run, step) if automatic else None)
+
+
+def settings_of(run: RunFolder) -> TrainConfig | None:
+    """The settings of a run; None where they are not there."""
     path = run.path / "config.toml"
     if not path.is_file():
-        return Asked()
+        return None
     # Here, not above: numbers that were typed in need none of what settings load.
     from agentrl.cli.config import Family
     from agentrl.config import TrainConfig
-    from agentrl.group import seed_for
     from agentrl.settings import TRAIN_FLAGS
     from agentrl.tomlfile import read
 
-    config = Family(TrainConfig, TRAIN_FLAGS).resolve([read(path)], []).config
+    return Family(TrainConfig, TRAIN_FLAGS).resolve([read(path)], []).config
+
+
+def asked_at(run: RunFolder, config: TrainConfig, step: int, cap: int | None) -> Asked:
+    """What a run of these settings asked at a step.
+
+    Args:
+        run: Its folder, for complaints.
+        config: Its settings.
+        step: The step.
+        cap: Tokens of a micro-batch at that step, where memory decided them.
+    """
+    from agentrl.group import seed_for
+
     section, tokens = config.select, config.update.tokens_per_micro_batch
     if tokens == "auto":
-        tokens = _cap_at(run, step) or 0
+        tokens = cap or 0
     if not tokens and section.token_budget == "auto":
         raise UsageError(
-            f"{path}: token_budget auto, and metrics.jsonl does not say what that was at step "
-            f"{step}. Give --token-budget."
+            f"{run.path / 'config.toml'}: token_budget auto, and metrics.jsonl does not say what "
+            f"that was at step {step}. Give --token-budget."
         )
     options = asdict(section.question(tokens))
     options |= {"m": section.m, "cap": section.cap or None}

@@ -40,6 +40,7 @@ COMMANDS = {
     "mcp": ("agentrl.cli.serve_mcp", "serve an environment's tools to other agents, over MCP"),
     "tools": ("agentrl.cli.tools", "list, show and call the tools for environments"),
     "select": ("agentrl.cli.select", "choose the trajectories to train on, and say why"),
+    "view": ("agentrl.cli.view", "show trajectories, and why each was kept, as a page"),
 }
 """Name to module and summary; the module's `run(words)` returns the exit code."""
 
