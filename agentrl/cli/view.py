@@ -6,12 +6,16 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentrl.cli.entry import DONE
 from agentrl.cli.output import output, visible
 from agentrl.cli.parser import Parser
 from agentrl.cli.rows import whole
 from agentrl.errors import UsageError
+
+if TYPE_CHECKING:
+    from agentrl.view.book import Book
 
 EXAMPLES = (
     "runs/tool_math-001 --step 40",
@@ -45,7 +49,7 @@ def run(words: Sequence[str]) -> int:
     return DONE
 
 
-def _serve(read: Callable[..., object], port: int, *, as_json: bool, opens: bool) -> int:
+def _serve(read: Callable[[], Book], port: int, *, as_json: bool, opens: bool) -> int:
     """Show the run as it grows, until Ctrl-C."""
     from agentrl.view.server import serving
 

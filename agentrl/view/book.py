@@ -172,7 +172,7 @@ def talk(row: Row, pieces: Sequence[Pieces]) -> list[list[list[dict[str, Any]]] 
     """The conversations of a task: a side, a member in the order of the strip, a card."""
     sides = zip(row.groups, pieces, strict=True)
     return [
-        group and disk.plain([cards(b.place.row(), read) for b in group.members])
+        None if group is None else [cards(b.place.row(), read) for b in group.members]
         for group, read in sides
     ]
 
@@ -180,7 +180,7 @@ def talk(row: Row, pieces: Sequence[Pieces]) -> list[list[list[dict[str, Any]]] 
 def _blocks(book: Book, sheet: Sheet, pieces: Sequence[Pieces]) -> Iterator[Block]:
     for scene, number in sheet.rows:
         one = book.scenes[scene]
-        yield f"{one.key}-{number}", talk(one.rows[number], pieces)
+        yield f"{one.key}-{number}", disk.plain(talk(one.rows[number], pieces))
 
 
 def _pages(sheets: Sequence[Sheet]) -> dict[int, list[int]]:

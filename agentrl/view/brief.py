@@ -139,4 +139,4 @@ def _failed(row: Mapping[str, Any]) -> int | None:
     outcomes = row.get("outcomes")
     if not isinstance(outcomes, list):
         return None
-    return sum(o.get("status") != "ok" for turn in outcomes for o in turn)
+    return sum(int(o.get("status") != "ok") for turn in outcomes for o in turn)

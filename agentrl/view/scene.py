@@ -60,10 +60,11 @@ def scenes_of(stories: Sequence[Story], task: str = "") -> list[Scene]:
     keys = dict.fromkeys(key for found in by_key for key in found)
     order = sorted(keys, key=lambda key: _order(next(f[key] for f in by_key if key in f)))
     scenes = [_scene(key, [found.get(key) for found in by_key], task) for key in order]
-    measured = [set(k for k in found if not k.startswith("step")) for found in by_key]
-    if len(stories) > 1 and not set.intersection(*measured) and all(measured):
+    measured = [{k for k in found if not k.startswith("step")} for found in by_key]
+    if len(stories) > 1 and all(measured):
         last = [_last(story) for story in stories]
-        scenes.append(_scene("last", last, task))
+        if len({chapter.key for chapter in last}) > 1:
+            scenes.append(_scene("last", last, task))
     return [scene for scene in scenes if scene.rows]
 
 
@@ -98,7 +99,7 @@ def ref_of(task: str) -> str:
 def scene_facts(scene: Scene, stories: Sequence[Story]) -> list[dict[str, Any] | None]:
     """What a page says above the tasks, a side."""
     pairs = zip(scene.chapters, stories, strict=True)
-    return [chapter and _chapter(chapter, story) for chapter, story in pairs]
+    return [None if chapter is None else _chapter(chapter, story) for chapter, story in pairs]
 
 
 def row_facts(row: Row, scene: Scene, trail: Sequence[Trail]) -> dict[str, Any]:

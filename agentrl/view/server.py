@@ -16,7 +16,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -54,10 +54,8 @@ class Live:
         with self._lock:
             begun = self._clock()
             if begun >= self._next:
-                try:
+                with suppress(AgentRLError):  # between two files of a run that is being written
                     self._book = self._read()
-                except AgentRLError:  # between two files of a run that is being written
-                    pass
                 took = self._clock() - begun
                 self._next = self._clock() + max(LEAST, REST * took)
             return self._book
@@ -79,7 +77,7 @@ class Live:
         if name != "talk" or not row.isdecimal() or int(row) >= len(book.scenes[scene].rows):
             return None
         pieces = [pieces_of(story.weights) for story in book.stories]
-        return JSON, text_of(talk(book.scenes[scene].rows[int(row)], pieces))
+        return JSON, text_of(disk.plain(talk(book.scenes[scene].rows[int(row)], pieces)))
 
 
 def _story(book: Book, scene: int | None = None) -> Any:
@@ -100,14 +98,13 @@ def serving(
     """
     live, secret = Live(read), secret or secrets.token_urlsafe(24)
     try:
-        server = ThreadingHTTPServer((HOST, port), _handler(live, secret))
+        server = _Server(port, live, secret)
     except (OSError, OverflowError) as error:
         raise UsageError(f"--port {port}: cannot be used ({error}). Give another, or 0.") from error
-    server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
     thread.start()
     try:
-        yield f"http://{HOST}:{server.server_address[1]}/{secret}/", _wait
+        yield f"http://{HOST}:{server.server_port}/{secret}/", _wait
     finally:
         server.shutdown()
         server.server_close()
@@ -115,79 +112,85 @@ def serving(
 
 
 def _wait() -> None:
-    try:
+    with suppress(KeyboardInterrupt):
         threading.Event().wait()
-    except KeyboardInterrupt:
-        pass
 
 
-def _handler(live: Live, secret: str) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        """Answers one request."""
+class _Server(ThreadingHTTPServer):
+    """One thread a request, one book for all."""
 
-        timeout = 10
+    daemon_threads = True
 
-        def do_GET(self) -> None:
-            self._answer(body=True)
+    def __init__(self, port: int, live: Live, secret: str) -> None:
+        super().__init__((HOST, port), _Handler)
+        self.live, self.secret = live, secret.encode()
+        names = (f"{HOST}:{self.server_port}", f"localhost:{self.server_port}")
+        self.hosts = frozenset(names)
+        self.origins = frozenset(f"http://{name}" for name in names)
 
-        def do_HEAD(self) -> None:
-            self._answer(body=False)
 
-        def _answer(self, *, body: bool) -> None:
-            parts = urlsplit(self.path)
-            found, sep, name = parts.path.lstrip("/").partition("/")
-            known = hmac.compare_digest(found.encode("utf-8", "replace"), secret.encode())
-            if not self._is_ours():
-                self._send(HTTPStatus.FORBIDDEN, "text/plain", "no", body)
-            elif not (known and sep):
-                self._send(HTTPStatus.NOT_FOUND, "text/plain", "nothing here", body)
-            else:
-                self._give(live.answer(name, parse_qs(parts.query)), body)
+class _Handler(BaseHTTPRequestHandler):
+    """Answers one request."""
 
-        def _give(self, answer: Answer | None, body: bool) -> None:
-            if answer is None:
-                self._send(HTTPStatus.NOT_FOUND, "text/plain", "nothing here", body)
-                return
-            kind, text = answer
-            tag = f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
-            if self.headers.get("If-None-Match") == tag:
-                self._send(HTTPStatus.NOT_MODIFIED, kind, "", body, tag)
-            else:
-                self._send(HTTPStatus.OK, kind, text, body, tag)
+    server: _Server
+    timeout = 10
 
-        def _is_ours(self) -> bool:
-            """Asked by this machine's own name, and not by another site's page."""
-            port = self.server.server_address[1]
-            names = {f"{HOST}:{port}", f"localhost:{port}"}
-            origin = self.headers.get("Origin")
-            own = origin is None or origin in {f"http://{name}" for name in names}
-            return own and self.headers.get("Host") in names
+    def do_GET(self) -> None:
+        self._answer()
 
-        def _send(
-            self, status: HTTPStatus, kind: str, text: str, body: bool, tag: str = ""
-        ) -> None:
-            data = text.encode()
-            self.send_response(status)
-            headers = {
-                "Content-Type": kind,
-                "Content-Length": str(len(data)),
-                "Cache-Control": "no-cache",
-                "Content-Security-Policy": f"{policy(live=True)}; frame-ancestors 'none'",
-                "X-Content-Type-Options": "nosniff",
-                "Referrer-Policy": "no-referrer",
-                "Cross-Origin-Resource-Policy": "same-origin",
-                **({"ETag": tag} if tag else {}),
-            }
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            if body:
-                self.wfile.write(data)
+    def do_HEAD(self) -> None:
+        self._answer()
 
-        def version_string(self) -> str:
-            return "agentrl"
+    def _answer(self) -> None:
+        parts = urlsplit(self.path)
+        found, slash, name = parts.path.lstrip("/").partition("/")
+        known = hmac.compare_digest(found.encode("utf-8", "replace"), self.server.secret)
+        if not self._is_ours():
+            self._send(HTTPStatus.FORBIDDEN, "text/plain", "no")
+        elif not (known and slash):
+            self._send(HTTPStatus.NOT_FOUND, "text/plain", "nothing here")
+        else:
+            self._give(self.server.live.answer(name, parse_qs(parts.query)))
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Requests are nobody's news."""
+    def _give(self, answer: Answer | None) -> None:
+        if answer is None:
+            self._send(HTTPStatus.NOT_FOUND, "text/plain", "nothing here")
+            return
+        kind, text = answer
+        tag = f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
+        if self.headers.get("If-None-Match") == tag:
+            self._send(HTTPStatus.NOT_MODIFIED, kind, "", tag)
+        else:
+            self._send(HTTPStatus.OK, kind, text, tag)
 
-    return Handler
+    def _is_ours(self) -> bool:
+        """Asked by this machine's own name, and not by another site's page."""
+        origin = self.headers.get("Origin")
+        own = origin is None or origin in self.server.origins
+        return own and self.headers.get("Host") in self.server.hosts
+
+    def _send(self, status: HTTPStatus, kind: str, text: str, tag: str = "") -> None:
+        data = text.encode()
+        self.send_response(status)
+        headers = {
+            "Content-Type": kind,
+            "Content-Length": str(len(data)),
+            "Cache-Control": "no-cache",
+            "Content-Security-Policy": f"{policy(live=True)}; frame-ancestors 'none'",
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            **({"ETag": tag} if tag else {}),
+        }
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(data)
+
+    def version_string(self) -> str:
+        """Not Python's release."""
+        return "agentrl"
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Requests are nobody's news."""

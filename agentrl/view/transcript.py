@@ -123,9 +123,7 @@ def _sampled(row: Mapping[str, Any], pieces: Pieces) -> list[dict[str, Any]]:
     return found
 
 
-def _tokens(
-    ids: Sequence[int], logprobs: Sequence[float | None], pieces: Pieces
-) -> dict[str, Any]:
+def _tokens(ids: Sequence[int], logprobs: Sequence[float | None], pieces: Pieces) -> dict[str, Any]:
     rounded = [None if value is None else round(value, 3) for value in logprobs]
     return {"text": pieces(ids), "logprobs": rounded}
 

@@ -1,6 +1,6 @@
 // Why, in a sentence and in numbers; and the tables beside a conversation.
 
-function verdict(member) {
+function verdict(member, group) {
   const why = member.why;
   if (!why) return null;
   const box = make('section', { class: `verdict ${member.kept ? 'yes' : 'no'}`, 'aria-label': 'Why' });
@@ -10,9 +10,11 @@ function verdict(member) {
   box.append(said);
   if (why.value == null) return box;
   const figures = make('dl', { class: 'figures' });
-  figure(figures, 'adds to Q', short(why.value), 'Sum of squared deviations of the kept rewards');
-  figure(figures, 'its tokens cost', short(why.cost), 'Tokens at the price of a token; 0 where no budget binds');
-  const rival = why.rival == null ? '' : ` against no. ${why.rival}`;
+  const pair = !group.members.some((one) => one.kept);
+  figure(figures, pair ? 'the pair adds to Q' : 'adds to Q', short(why.value), 'Q: the sum of squared deviations of the kept rewards');
+  if (why.cost) figure(figures, pair ? 'its tokens cost' : `${short(member.tokens)} tokens cost`, short(why.cost), 'At the price that a token has in this step');
+  else figure(figures, 'tokens, no budget binds', short(member.tokens), 'Where no budget binds, tokens have no price');
+  const rival = why.rival == null ? '' : ` ${pair ? 'with' : 'against'} no. ${why.rival}`;
   figure(figures, `margin${rival}`, why.margin == null ? '–' : signed(why.margin), 'What the best other decision would change');
   box.append(figures);
   return box;
@@ -95,10 +97,14 @@ function trail(points, scene, story, row, go) {
   const values = points.map(([, value]) => value);
   const low = Math.min(0, ...values);
   const high = Math.max(1, ...values);
-  const x = (at) => 6 + (188 * at) / Math.max(1, points.length - 1);
-  const y = (value) => 42 - (36 * (value - low)) / (high - low);
+  const x = (at) => 20 + (174 * at) / Math.max(1, points.length - 1);
+  const y = (value) => 48 - (40 * (value - low)) / (high - low);
   const said = points.map(([key, value]) => `${titleOf(story, key)}: ${short(value)}`).join(', ');
-  const svg = drawn('svg', { viewBox: '0 0 200 48', role: 'img', 'aria-label': `Mean reward of this task. ${said}` });
+  const svg = drawn('svg', { viewBox: '0 0 200 56', role: 'img', 'aria-label': `Mean reward of this task. ${said}` });
+  for (const value of [low, high]) {
+    svg.append(drawn('line', { x1: 20, x2: 194, y1: y(value), y2: y(value), class: 'edge' }));
+    svg.append(drawn('text', { x: 0, y: y(value) + 3 }, short(value, 2)));
+  }
   svg.append(drawn('polyline', { points: points.map(([, v], at) => `${x(at)},${y(v)}`).join(' '), class: 'line' }));
   points.forEach(([key, value], at) => {
     svg.append(drawn('circle', { cx: x(at), cy: y(value), r: key === scene.key ? 4 : 2.5, class: key === scene.key ? 'here' : 'dot' }));

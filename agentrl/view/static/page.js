@@ -62,10 +62,16 @@ function names() {
     if (at) heading.append(make('span', { class: 'and' }, ' and '));
     heading.append(make('bdi', {}, plain(side.name)));
   });
-  const about = state.story.sides[0].facts.filter(([name]) => name !== 'status').map(([name, value]) => (name === 'kept' ? `keeps ${value}` : value));
-  find('about').replaceChildren(plain(about.join(' · ')));
+  const one = state.story.sides.length === 1;
+  find('about').replaceChildren(one ? factsOf(state.story.sides[0]) : 'side by side');
   const options = state.story.scenes.map((one, at) => make('option', { value: at }, plain(one.title)));
   find('scene').replaceChildren(...options);
+}
+
+// What a run was, on one line.
+function factsOf(side) {
+  const parts = side.facts.filter(([name]) => name !== 'status');
+  return plain(parts.map(([name, value]) => (name === 'kept' ? `keeps ${value}` : value)).join(' · '));
 }
 
 function tasks() {
@@ -95,13 +101,15 @@ function summary(one) {
 }
 
 function about(one) {
-  const told = one.sides.filter(Boolean).map((side) => {
-    const parts = [`${short(side.tasks)} tasks`, `mean reward ${short(side.reward)}`];
-    if (side.kept != null) parts.push(`kept ${short(side.kept)} of ${short(side.of)}`);
-    if (side.flat) parts.push(`${side.flat} flat`);
-    return parts.join(' · ');
+  const names = one.sides.map((side, at) => (one.sides.length > 1 ? `${plain(state.story.sides[at].name)}: ` : ''));
+  const told = one.sides.map((side, at) => {
+    if (!side) return `${names[at]}no such step`;
+    const parts = [`${names[at]}${short(side.tasks)} tasks`, `mean reward ${short(side.reward)}`];
+    if (side.kept == null) return parts.join(' · ');
+    const flat = side.flat ? ` · ${side.flat} flat` : '';
+    return `${parts.join(' · ')}\nkept ${short(side.kept)} of ${short(side.of)}${flat}`;
   });
-  return told.join(' | ');
+  return told.join('\n');
 }
 
 function elsewhere() {
@@ -147,7 +155,11 @@ function heading(now) {
 function side(now, group, said, at) {
   const story = state.story.sides[at];
   const box = make('section', { class: at === state.side ? 'side active' : 'side', 'aria-label': plain(story.name) });
-  if (now.sides.length > 1) box.append(make('h3', { class: 'who' }, make('bdi', {}, plain(story.name))));
+  if (now.sides.length > 1) {
+    const name = scene().sides[at]?.name ?? '';
+    box.append(make('h3', { class: 'who' }, make('bdi', {}, plain(story.name)), make('small', {}, ` ${plain(name)}`)));
+    box.append(make('p', { class: 'facts-line' }, factsOf(story)));
+  }
   if (!group) {
     box.append(make('p', { class: 'absent' }, 'This task was not played here.'));
     return box;
@@ -156,7 +168,7 @@ function side(now, group, said, at) {
   const column = make('div', { class: 'column' });
   const choose = (to) => open({ side: at, member: to });
   column.append(make('p', { class: 'legend' }, legend(group)), strip(group, chosen(at), state.keptOnly, choose));
-  column.append(verdict(member) ?? '', turns(said[chosen(at)], member, state.tokens, () => open({ tokens: !state.tokens })), ground(member, group));
+  column.append(verdict(member, group) ?? '', turns(said[chosen(at)], member, state.tokens, () => open({ tokens: !state.tokens })), ground(member, group));
   box.append(column, facts(now, scene().sides[at], member, state.story, scene(), at, goTo));
   return box;
 }
@@ -331,6 +343,8 @@ async function follow() {
 
 function start() {
   names();
+  const top = document.querySelector('.top');
+  new ResizeObserver(() => document.documentElement.style.setProperty('--top', `${top.offsetHeight}px`)).observe(top);
   find('scene').addEventListener('change', (event) => step(Number(event.target.value)));
   find('earlier').addEventListener('click', KEYS['[']);
   find('later').addEventListener('click', KEYS[']']);

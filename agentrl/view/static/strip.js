@@ -24,7 +24,7 @@ function strip(group, current, keptOnly, choose) {
 function tile(member, at, isCurrent, scale, choose) {
   const { low, high, most, mean, kept } = scale;
   const scored = member.reward != null && member.status !== 'error';
-  const side = !scored ? 'none' : member.reward > mean + 1e-9 ? 'above' : member.reward < mean - 1e-9 ? 'below' : 'equal';
+  const side = scored ? where(member, mean) : 'none';
   const bar = make('span', { class: `bar ${side}` });
   bar.style.height = scored ? `${Math.max(6, (100 * (member.reward - low)) / (high - low))}%` : '6%';
   const cost = make('span', { class: 'cost' });
@@ -46,6 +46,13 @@ function tile(member, at, isCurrent, scale, choose) {
   );
   button.addEventListener('click', () => choose(at));
   return button;
+}
+
+// Above or below its like; where all are alike, right or wrong, if that is known.
+function where(member, mean) {
+  const away = member.reward - mean;
+  if (Math.abs(away) > 1e-9 * Math.max(1, Math.abs(mean))) return away > 0 ? 'above' : 'below';
+  return member.correct == null ? 'equal' : member.correct ? 'above' : 'below';
 }
 
 function told(member, kept) {

@@ -11,9 +11,7 @@ function isHidden(c) {
 
 // The name of a character that nobody sees, or that would turn the text around.
 function named(c) {
-  const code = c.codePointAt(0);
-  if (code < 0x20) return String.fromCodePoint(0x2400 + code);
-  return `U+${code.toString(16).toUpperCase().padStart(4, '0')}`;
+  return `U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}`;
 }
 
 // The text with those named, for attributes and options.
@@ -50,8 +48,7 @@ function fill(element, text) {
       run += c;
       continue;
     }
-    const code = c.codePointAt(0).toString(16).toUpperCase().padStart(4, '0');
-    element.append(run, make('span', { class: 'hidden-mark', title: `U+${code}` }, named(c)));
+    element.append(run, make('span', { class: 'hidden-mark', title: 'a character that is not seen' }, named(c)));
     run = '';
   }
   element.append(run);
@@ -81,7 +78,7 @@ function short(value, digits = 3) {
   const size = Math.abs(value);
   if (size >= 100000) return `${(value / 1000).toFixed(0)}k`.replace('-', '−');
   if (Number.isInteger(value)) return value.toLocaleString('en').replace('-', '−');
-  const text = size !== 0 && size < 0.001 ? value.toExponential(1) : String(Number(value.toPrecision(digits)));
+  const text = size !== 0 && size < 0.00001 ? value.toExponential(1) : String(Number(value.toPrecision(digits)));
   return text.replace('-', '−');
 }
 

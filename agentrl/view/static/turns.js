@@ -72,7 +72,7 @@ function callOf(call) {
 
 function tokens(found) {
   const words = make('div', { class: 'said mono tokens', dir: 'auto' });
-  const told = make('p', { class: 'told' }, 'Point at a token. The darker, the less likely it was.');
+  const told = make('p', { class: 'told' }, 'Point at a token. The warmer its ground, the less likely it was.');
   found.text.forEach((text, at) => {
     const p = found.logprobs[at];
     const level = p == null ? 0 : LEVELS.filter((least) => Math.exp(p) < least).length;
