@@ -56,6 +56,13 @@ class Page:
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
+    def until(self, condition: str) -> None:
+        """Wait until an expression is true."""
+        end = time.monotonic() + PATIENCE
+        while not self.js(f"!!({condition})"):
+            assert time.monotonic() < end, (condition, self.errors)
+            time.sleep(0.02)
+
     def press(self, key: str, code: int = 0) -> None:
         """Press a key: one character, or a name such as Enter with its code."""
         text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
