@@ -21,6 +21,7 @@ from typing import Any
 
 from agentrl.errors import RenderError, UsageError
 from agentrl.formats.format import Format
+from agentrl.memo import Memo
 from agentrl.message import AssistantTurn, FinishReason, Message, ToolCall
 from agentrl.probe import (
     ASK,
@@ -37,10 +38,13 @@ from agentrl.probe import (
     results,
     writes_reasoning,
 )
-from agentrl.template import Template, Tokenizer, regular
+from agentrl.template import Template, Tokenizer, difference, regular
 
 CLIP_NOTICE = "\n[... {cut} tokens left out ...]\n"
 ONE_CALL = "only one call per turn: the first one was run. Write this one again in your next turn"
+
+OPENINGS = 64
+"""Conversations whose ids are kept: all members of a group begin with the same."""
 
 _NO_MARKER = "its template puts no end marker after an assistant turn."
 _TAIL = 32
@@ -100,6 +104,10 @@ class Renderer:
         return self.calls.takes_tools
 
     @cached_property
+    def _openings(self) -> Memo[list[int]]:
+        return Memo(OPENINGS)
+
+    @cached_property
     def stop_token_ids(self) -> tuple[int, ...]:
         """Ids that end a turn: the template's end markers, its format's, the end of text."""
         eos = self.tokenizer.eos_token_id
@@ -124,7 +132,12 @@ class Renderer:
                 "The policy would never hear of them. Use a tool-tuned model."
             )
         said = [list(messages), list(tools)]
-        return template.marks.kept_out(said, lambda said: self._whole(*said), list)
+        return list(
+            self._openings.of(
+                repr(said),
+                lambda: template.marks.kept_out(said, lambda said: self._whole(*said), list),
+            )
+        )
 
     def extend(
         self,
@@ -260,36 +273,6 @@ def renderer_for(tokenizer: Any) -> Renderer:
         raise UsageError(f"{name}: {error} Use another model, or mend its template.") from error
 
 
-def difference(tokenizer: Any, ours: Sequence[int], full: Sequence[int]) -> str | None:
-    """Where two renderings differ in structure, or None.
-
-    Special tokens and their order must agree; words between them must read the same but
-    may be cut into other tokens, as sampled words are.
-    """
-    template = Template(tokenizer)
-    mine, theirs = _pieces(template, ours), _pieces(template, full)
-    for position, (a, b) in enumerate(zip(mine, theirs, strict=False)):
-        if a != b:
-            return f"piece {position} is {a!r} where the template has {b!r}"
-    if len(mine) != len(theirs):
-        return f"{len(mine)} pieces where the template has {len(theirs)}"
-    return None
-
-
-def _pieces(template: Template, ids: Sequence[int]) -> list[str | int]:
-    special = template.special_ids()
-    out: list[str | int] = []
-    words: list[int] = []
-    for token in [*ids, -1]:
-        if token in special or token == -1:
-            out.append(template.decode(words))
-            out.append(token)
-            words = []
-        else:
-            words.append(token)
-    return out[:-1]
-
-
 def _closing(template: Template) -> tuple[int, ...]:
     text = template.text([ASK, SAY], prompt=False)
     tail = text.rpartition(MARK)[2]
@@ -375,7 +358,9 @@ def _after_turn(
         turn = calling(names[:1] if calls.one else names)
     # A template may dress the last turn otherwise than an earlier one (an empty thought), so
     # what follows is counted from the mark, not from the start.
-    before = _from_mark(template.text([ASK, turn], prompt=False, ids=ids))
+    before = template.memo.of(
+        repr((turn, ids)), lambda: _from_mark(template.text([ASK, turn], prompt=False, ids=ids))
+    )
     after = _from_mark(template.text([ASK, turn, *news], ids=ids))
     if after.startswith(before):
         return closing, tuple(template.encode(after[len(before) :]))

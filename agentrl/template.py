@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from agentrl.errors import RenderError, blame
 from agentrl.marks import ZERO_WIDTH, Marks
+from agentrl.memo import Memo
 from agentrl.message import Message
 
 _THOUGHTS = ("<think>", "</think>")
@@ -106,6 +107,11 @@ class Template:
         return {*self.tokenizer.all_special_ids, *(i for i, t in added.items() if t.special)}
 
     @cached_property
+    def memo(self) -> Memo[str]:
+        """Renderings that are asked for again and again."""
+        return Memo(256)
+
+    @cached_property
     def marks(self) -> Marks:
         """What must not come from words: control tokens, and added ones that it writes itself.
 
@@ -129,6 +135,36 @@ class Template:
 
     def __str__(self) -> str:
         return str(getattr(self.tokenizer, "name_or_path", "") or "model")
+
+
+def difference(tokenizer: Any, ours: Sequence[int], full: Sequence[int]) -> str | None:
+    """Where two renderings differ in structure, or None.
+
+    Special tokens and their order must agree; words between them must read the same but
+    may be cut into other tokens, as sampled words are.
+    """
+    template = Template(tokenizer)
+    mine, theirs = _pieces(template, ours), _pieces(template, full)
+    for position, (a, b) in enumerate(zip(mine, theirs, strict=False)):
+        if a != b:
+            return f"piece {position} is {a!r} where the template has {b!r}"
+    if len(mine) != len(theirs):
+        return f"{len(mine)} pieces where the template has {len(theirs)}"
+    return None
+
+
+def _pieces(template: Template, ids: Sequence[int]) -> list[str | int]:
+    special = template.special_ids()
+    out: list[str | int] = []
+    words: list[int] = []
+    for token in [*ids, -1]:
+        if token in special or token == -1:
+            out.append(template.decode(words))
+            out.append(token)
+            words = []
+        else:
+            words.append(token)
+    return out[:-1]
 
 
 def dressed(messages: Sequence[Message], dress: Dress, ids: Sequence[str] = ()) -> list[Any]:

@@ -11,7 +11,10 @@ bare       the requests that our rollout made, of the same lengths, with no envi
 ours       the same episodes, played
 lockstep   one generation of all live episodes, then all tools at once, then the next turn
 
-Arms take turns in one process; medians of ratios round by round. Prints tables, then JSON.
+Arms take turns in one process; medians of ratios round by round. "in CPU" and "CPU" are the same
+two ratios in CPU seconds of the whole process, waiting not counted: on a machine that is shared
+they say more. The host's time is that of the thread that plays, beyond what `bare` needs of it.
+Prints tables, then JSON.
 """
 
 from __future__ import annotations
@@ -161,6 +164,8 @@ class Spent:
     seconds: float
     host: float
     """CPU seconds of the thread that plays."""
+    cpu: float
+    """CPU seconds of the process: neighbours on the machine change these little."""
 
     @property
     def rate(self) -> float:
@@ -170,9 +175,10 @@ class Spent:
 
 def clocked(work: Coroutine[Any, Any, tuple[int, int]]) -> Spent:
     """Run one arm; it says how many tokens were sampled, in how many turns."""
-    begun, cpu = time.perf_counter(), time.thread_time()
+    begun, host, cpu = time.perf_counter(), time.thread_time(), time.process_time()
     tokens, turns = asyncio.run(work)
-    return Spent(tokens, turns, time.perf_counter() - begun, time.thread_time() - cpu)
+    ended = time.perf_counter(), time.thread_time(), time.process_time()
+    return Spent(tokens, turns, ended[0] - begun, ended[1] - host, ended[2] - cpu)
 
 
 class Bench:
@@ -310,11 +316,15 @@ def report(engine: str, env: str, rounds: Sequence[dict[str, Spent]]) -> dict[st
     def ratio(name: str) -> float:
         return statistics.median(r["ours"].rate / r[name].rate for r in rounds)
 
-    host = [1e3 * r["ours"].host / r["ours"].turns for r in rounds]
-    share = [
-        (r["ours"].host - r["bare"].host) / r["ours"].turns
-        / (r["bare"].seconds / r["bare"].turns) for r in rounds
-    ]  # fmt: skip
+    def cheaper(name: str) -> float:
+        return statistics.median(r[name].cpu / r["ours"].cpu for r in rounds)
+
+    def a_turn(name: str, clock: str) -> list[float]:
+        return [1e3 * getattr(r[name], clock) / r[name].turns for r in rounds]
+
+    engine_ms = a_turn("bare", "cpu")
+    played = zip(a_turn("ours", "host"), a_turn("bare", "host"), strict=True)
+    host_ms = [ours - bare for ours, bare in played]
     return {
         "engine": engine,
         "env": env,
@@ -322,10 +332,13 @@ def report(engine: str, env: str, rounds: Sequence[dict[str, Spent]]) -> dict[st
         "ours": middle("ours"),
         "lockstep": middle("lockstep"),
         "ours/bare": ratio("bare"),
+        "in CPU": cheaper("bare"),
         "ours/lockstep": ratio("lockstep"),
+        "CPU": cheaper("lockstep"),
         "turns": statistics.median(r["ours"].turns for r in rounds),
-        "host ms/turn": statistics.median(host),
-        "host share": statistics.median(share),
+        "engine ms/turn": statistics.median(engine_ms),
+        "host ms/turn": statistics.median(host_ms),
+        "host share": statistics.median(h / e for h, e in zip(host_ms, engine_ms, strict=True)),
     }
 
 
@@ -350,7 +363,7 @@ def main() -> None:
         mixture = mixture_of(name, options)
         found: dict[str, list[dict[str, Spent]]] = {engine: [] for engine in bench.engines}
         for engine in bench.engines.values():
-            bench.once(engine, mixture, 2, 1000)
+            bench.once(engine, mixture, args.n, 1000)
         for round_ in range(args.rounds):
             for key, engine in bench.engines.items():
                 found[key].append(bench.once(engine, mixture, args.n, round_))

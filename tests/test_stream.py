@@ -125,6 +125,39 @@ def test_later_turns_compute_news_only_and_an_episode_that_ended_is_forgotten() 
     assert left == 0
 
 
+def test_a_prompt_that_others_of_the_group_have_is_computed_once() -> None:
+    model, prompt = llama(), words("prompt", 40)
+
+    async def ask() -> tuple[list[int], list[tuple[Request, Completion]]]:
+        engine, spent, said = start(model), list[int](), list[tuple[Request, Completion]]()
+        sessions = [(0, member) for member in range(3)]
+        with engine.episodes(sessions):
+            for session in sessions:
+                before = engine.forwarded_tokens
+                asked = request(session, prompt, 1, stops=())
+                said.append((asked, await engine.generate(asked)))
+                spent.append(engine.forwarded_tokens - before)
+        return spent, said
+
+    spent, said = asyncio.run(ask())
+    assert spent == [40, 0, 0]
+    for asked, answer in said:
+        assert_true(model, asked, answer)
+
+
+def test_episodes_that_come_one_by_one_lie_side_by_side() -> None:
+    async def ask() -> tuple[int, int]:
+        engine = start(llama())
+        sessions = [(task, 0) for task in range(12)]
+        with engine.episodes(sessions):
+            for session in sessions:
+                await engine.generate(request(session, words(session, 20), 8, stops=()))
+            cache = engine._decoder.cache
+            return len(cache.own.slabs), len(cache.groups.slabs)
+
+    assert asyncio.run(ask()) == (1, 1)
+
+
 def test_whoever_gives_up_is_dropped_and_the_others_go_on() -> None:
     async def ask() -> tuple[Completion, int]:
         engine = start(llama())

@@ -21,7 +21,7 @@ from agentrl.checks.report import Problem
 from agentrl.env import ToolEnv
 from agentrl.errors import EnvironmentFault, blame
 from agentrl.message import Message
-from agentrl.render import difference
+from agentrl.template import difference
 from agentrl.trajectory import Branch, Stop, Trajectory
 
 GARBAGE = ("", DUNNO, ODD.replace("\ud800", ""), "<tool_call>\n{", "Answer: nan", "9" * 5000)

@@ -10,6 +10,7 @@ outgrown its row, and memory is what the rows in use need.
 
 from __future__ import annotations
 
+import mmap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,8 +22,8 @@ from torch import Tensor
 
 LEAST = 128
 """Tokens of the shortest row. Rows have this, half as much again, and doubles of these two."""
-ALIGNED = 64
-"""Bytes. Products of numbers that lie otherwise may be rounded otherwise."""
+KEPT_BYTES = 1 << 28
+"""Memory up to this stays at hand for the next cohort; more is given back to the update."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,8 @@ class Bank:
         """An empty bank."""
         self.shape = shape
         self.slabs: list[Slab] = []
-        self._spare: dict[tuple[int, int], list[Tensor]] = {}
+        self._spare: list[Tensor] = []
+        """Of slabs that are gone, the latest last."""
 
     @property
     def bytes(self) -> int:
@@ -108,17 +110,25 @@ class Bank:
         missing = self._missing(needs)
         return sum(size * count for size, count in missing.items()) * self.shape.bytes_per_token
 
-    def take(self, needs: Sequence[int], room: int = 0) -> list[Spot]:
+    def take(self, needs: Sequence[int], room: int = 0, expected: int = 0) -> list[Spot]:
         """A row for each number of tokens: free ones, the lowest first, or those of a new slab.
 
-        Where `room`, in bytes, allows it, a new slab has some rows more, so that many rows that
-        are taken one by one lie in few slabs.
+        Args:
+            needs: Tokens of each.
+            room: Bytes that rows for later may take. So many rows that are taken one by one lie
+                in few slabs: each slab is a product of its own in every layer.
+            expected: Rows that there will be in the end, of all sizes.
         """
         for size, count in self._missing(needs).items():
             row = size * self.shape.bytes_per_token
-            more = sum(slab.rows for slab in self.slabs if slab.tokens == size) // 2
+            here = sum(slab.rows for slab in self.slabs if slab.tokens == size)
+            more = max(here // 2, self._for_all(expected - here))
             self.slabs.append(Slab(self._data(max(count, min(more, room // row)), size)))
         return [self._first(row_tokens(need)) for need in needs]
+
+    def _for_all(self, rows: int) -> int:
+        # Where memory is taken as it is written to, rows that nobody comes for cost nothing.
+        return rows if self.shape.device.type == "cpu" else 0
 
     def give(self, spot: Spot) -> None:
         """A row is free again; a slab without a run is gone."""
@@ -127,14 +137,18 @@ class Bank:
         slab.free.sort()
         if len(slab.free) == slab.rows:
             self.slabs.remove(slab)
+            self._keep(slab)
 
-    def clear(self, keep: int) -> None:
-        """All rows are free; at most `keep` bytes stay at hand for slabs of the same sizes."""
+    def clear(self) -> None:
+        """All rows are free."""
         slabs, self.slabs = self.slabs, []
-        self._spare = {}
-        if sum(slab.bytes for slab in slabs) <= keep:
-            for slab in slabs:
-                self._spare.setdefault((slab.rows, slab.tokens), []).append(slab.data)
+        for slab in slabs:
+            self._keep(slab)
+
+    def _keep(self, slab: Slab) -> None:
+        self._spare.append(slab.data)
+        while sum(data.nbytes for data in self._spare) > KEPT_BYTES:
+            self._spare.pop(0)
 
     def _missing(self, needs: Sequence[int]) -> Counter[int]:
         missing = Counter(row_tokens(need) for need in needs)
@@ -147,10 +161,12 @@ class Bank:
         return Spot(slab, slab.free.pop(0))
 
     def _data(self, rows: int, tokens: int) -> Tensor:
-        if spare := self._spare.get((rows, tokens)):
-            return spare.pop()
         s = self.shape
-        return _zeros((s.layers, 2, rows, s.heads, tokens, s.width), s.dtype, s.device)
+        size = (s.layers, 2, rows, s.heads, tokens, s.width)
+        for i, data in enumerate(self._spare):
+            if data.shape == size:
+                return self._spare.pop(i)
+        return _zeros(size, s.dtype, s.device)
 
 
 def row_tokens(need: int) -> int:
@@ -165,8 +181,9 @@ def _zeros(size: Sequence[int], dtype: torch.dtype, device: torch.device) -> Ten
     """Zeros, not whatever was there: a masked weight of 0 times NaN would be NaN."""
     if device.type != "cpu":
         return torch.zeros(*size, dtype=dtype, device=device)
-    # NumPy asks the system for zeros, so that memory is taken when it is written to.
-    count = int(np.prod(size)) * dtype.itemsize
-    raw = torch.from_numpy(np.zeros(count + ALIGNED, np.uint8))
-    start = -raw.data_ptr() % ALIGNED
-    return raw[start : start + count].view(dtype).view(*size)
+    # Straight from the system, in pages, so that memory is taken when and where it is written
+    # to. In huge pages, which NumPy asks for, a row's first token would take all of its row.
+    raw = mmap.mmap(-1, int(np.prod(size)) * dtype.itemsize)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        raw.madvise(mmap.MADV_NOHUGEPAGE)
+    return torch.frombuffer(raw, dtype=dtype).view(*size)

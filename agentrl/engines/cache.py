@@ -12,15 +12,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from torch import Tensor
 
 from agentrl.engines.bank import Bank, Shape, Spot, row_tokens
 from agentrl.policy import Request
 
 WORTH = 512
 """A common beginning gets a run of its own if that saves computing this many tokens."""
-KEPT_BYTES = 1 << 28
-"""Memory up to this stays for the next cohort; more is given back to the update."""
+
+TASKS = 16
+"""Groups for whose prompts there is room in one slab, where they come one by one."""
 
 Ids = tuple[int, ...]
 Session = tuple[int, int]
@@ -38,6 +41,8 @@ class Block:
     users: int = 0
     outdated: bool = False
     """Computed with other weights: those who use it may end their turns, and no one else."""
+    end: Tensor | None = None
+    """Hidden state of its last token, once computed: whoever's prompt it is draws from that."""
 
 
 @dataclass(slots=True, eq=False)
@@ -86,8 +91,8 @@ class Shared:
 
     common: tuple[Reading, ...] = ()
     blocks: tuple[Reading, ...] = ()
-    new: dict[Ids, int] = field(default_factory=dict)
-    """Whole prompts of those blocks, and their places in that order."""
+    new: tuple[Block, ...] = ()
+    """Those whose readings these are, in that order."""
 
 
 class Cache:
@@ -100,6 +105,8 @@ class Cache:
         self.runs: dict[Session, Run] = {}
         """In the order in which they were last asked for."""
         self.common, self.groups, self.own = (Bank(shape) for _ in range(3))
+        self.expected = 0
+        """Sessions that will come one by one; 0: those of a wave come together."""
         self.start: Block | None = None
         """What all prompts begin with."""
         self.peak = 0
@@ -115,9 +122,8 @@ class Cache:
     def forget(self) -> None:
         """Drop everything that is held."""
         self.runs, self._blocks, self._seen, self.start = {}, {}, set(), None
-        keep = KEPT_BYTES if self.bytes <= KEPT_BYTES else 0
         for bank in (self.common, self.groups, self.own):
-            bank.clear(keep)
+            bank.clear()
 
     def drop(self, session: Session) -> None:
         """Forget a session, and what it alone still shared."""
@@ -198,10 +204,10 @@ class Cache:
         else:
             told[prompt] += 1
             length = len(prompt) if told[prompt] == 1 else 0
-        size = row_tokens(length + request.max_tokens)
+        need = length + request.max_tokens
         if run is None or run.spot is None:
-            return size
-        held = run.spot.slab.tokens
+            return row_tokens(self._ahead(need))
+        size, held = row_tokens(need), run.spot.slab.tokens
         return max(size, held) if not grown else size * (size > held)
 
     def _bytes(self, run: Run) -> int:
@@ -211,15 +217,17 @@ class Cache:
         """Give sessions of which nothing is held what others have in common with them."""
         counts = Counter(request.prompt_ids for request in fresh)
         common = self._begin(counts)
-        new: dict[Ids, int] = {}
-        for prompt, count in counts.items():
-            if prompt not in self._blocks and (count > 1 or prompt in self._seen):
-                new[prompt] = len(new)
+        more = self.expected > len(fresh)
+        new = [
+            prompt
+            for prompt, count in counts.items()
+            if prompt not in self._blocks and (more or count > 1 or prompt in self._seen)
+        ]
         self._seen.update(counts)
-        blocks = self._add_blocks(list(new))
+        readings = self._add_blocks(new)
         for request in fresh:
-            self._attach(self.runs[request.session], request.prompt_ids, new)
-        return Shared(common, blocks, new)
+            self._attach(self.runs[request.session], request.prompt_ids)
+        return Shared(common, readings, tuple(self._blocks[prompt] for prompt in new))
 
     def _begin(self, counts: Counter[Ids]) -> tuple[Reading, ...]:
         """A run for what all prompts begin with, where there is none yet and it is worth it."""
@@ -234,7 +242,8 @@ class Cache:
         starts = [self._common_with(prompt) for prompt in prompts]
         lengths = [len(p) - start for p, start in zip(prompts, starts, strict=True)]
         # All as long as the longest, so that they lie together and are read together.
-        spots = self.groups.take([max(lengths, default=0)] * len(prompts))
+        needs = [max(lengths, default=0)] * len(prompts)
+        spots = self.groups.take(needs, self._room(), min(self.expected, TASKS))
         for prompt, start, spot in zip(prompts, starts, spots, strict=True):
             self._blocks[prompt] = Block(prompt, start, spot)
         return tuple(
@@ -242,7 +251,7 @@ class Cache:
             for prompt, start, spot in zip(prompts, starts, spots, strict=True)
         )
 
-    def _attach(self, run: Run, prompt: Ids, new: Collection[Ids]) -> None:
+    def _attach(self, run: Run, prompt: Ids) -> None:
         block = self._blocks.get(prompt)
         if block is None:
             run.common = self._common_with(prompt)
@@ -251,8 +260,6 @@ class Cache:
             run.tokens, run.common, run.block = prompt, block.common, block
             run.group = len(prompt) - block.common
             block.users += 1
-            if prompt not in new:
-                run.crop(len(prompt) - 1)
         if run.common and self.start is not None:
             run.start = self.start
             self.start.users += 1
@@ -282,15 +289,25 @@ class Cache:
             self.common.give(self.start.spot)
             self.start = None
 
+    def _ahead(self, need: int) -> int:
+        """Where sessions come one by one, a new row has room for the next turn too."""
+        return need + need // 4 if self.expected else need
+
+    def _room(self) -> int:
+        """Bytes for rows ahead of time: half of what is left, as other lengths will come too."""
+        return (self.limit - self.bytes) // 2
+
     def _settle(self, requests: Sequence[Request]) -> None:
         """A row for each run, with room for its whole answer; one that is too short is left."""
         moving: list[tuple[Run, int]] = []
         for request in requests:
             run = self.runs[request.session]
             need = len(request.prompt_ids) + request.max_tokens - run.common - run.group
-            if run.spot is None or run.spot.slab.tokens < need:
+            if run.spot is None:
+                moving.append((run, self._ahead(need)))
+            elif run.spot.slab.tokens < need:
                 moving.append((run, need))
-        spots = self.own.take([need for _, need in moving], self.limit - self.bytes)
+        spots = self.own.take([need for _, need in moving], self._room(), self.expected)
         for (run, _), spot in zip(moving, spots, strict=True):
             old, run.spot = run.spot, spot
             if old is not None:

@@ -164,25 +164,27 @@ class Decoder:
     ) -> Tensor:
         """Compute what the cache lacks of the prompts; the hidden state at the end of each."""
         self._read(shared.common)
-        ends = [self._read(shared.blocks)]
-        rest = [i for i, run in enumerate(runs) if len(run.tokens) < len(requests[i].prompt_ids)]
-        ends.append(
-            self._read(
-                [Reading(runs[i], requests[i].prompt_ids[len(runs[i].tokens) :]) for i in rest]
-            )
-        )
-        where = np.array([shared.new.get(r.prompt_ids, 0) for r in requests])
-        where[rest] = len(shared.blocks) + np.arange(len(rest))
+        for block, end in zip(shared.new, self._read(shared.blocks), strict=True):
+            block.end = end
+        rest = [
+            Reading(run, request.prompt_ids[len(run.tokens) :])
+            for run, request in zip(runs, requests, strict=True)
+            if len(run.tokens) < len(request.prompt_ids)
+        ]
+        ends = iter(self._read(rest))
+        found = []
         for run, request in zip(runs, requests, strict=True):
+            alone = len(run.tokens) < len(request.prompt_ids)
+            found.append(next(ends) if alone else _end(run))
             run.tokens = request.prompt_ids
-        found = [end for end in ends if end is not None]
-        return torch.cat(found)[self.forward.tensor(where)]
+        return torch.stack(found)
 
-    def _read(self, readings: Sequence[Reading]) -> Tensor | None:
-        ends = None
+    def _read(self, readings: Sequence[Reading]) -> Sequence[Tensor]:
+        """Hidden state at the end of each."""
+        ends: Sequence[Tensor] = ()
         for found in self.forward.read(readings):
             self._go_on()
-            ends = found
+            ends = ends if found is None else found.unbind()
         return ends
 
     def _go_on(self) -> None:
@@ -241,6 +243,12 @@ class Decoder:
             else:
                 idle.spot = Spot(slab, row)
         slab.free.sort()
+
+
+def _end(run: Run) -> Tensor:
+    assert run.block is not None
+    assert run.block.end is not None, "a block is read before anyone draws from its end"
+    return run.block.end
 
 
 def _row(draft: Draft) -> int:

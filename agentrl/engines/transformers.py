@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -74,6 +74,7 @@ class TransformersEngine:
         self.inflight = own_copy and not self.wave
         self._own_copy = own_copy
         self._unproved = False
+        self._coming = 0
         model = replica_of(model) if own_copy else model
         self._model = model
         config = model.config.get_text_config()
@@ -95,13 +96,23 @@ class TransformersEngine:
     @contextmanager
     def episodes(self, sessions: Sequence[Session]) -> Iterator[None]:
         """Declare the episodes that will be played together."""
-        with self._waves.episodes(sessions) if self.wave else nullcontext():
+        with self._waves.episodes(sessions) if self.wave else self._expected(len(sessions)):
             try:
                 yield
             finally:
                 # Also waits for an abandoned wave: after the cohort nothing uses the model.
                 self._decoder.abandoned = self.wave
                 self._driver.call(lambda: self._release(sessions), soon=True).result()
+
+    @contextmanager
+    def _expected(self, sessions: int) -> Iterator[None]:
+        self._coming += sessions
+        self._decoder.cache.expected = min(self._coming, self.max_live)
+        try:
+            yield
+        finally:
+            self._coming -= sessions
+            self._decoder.cache.expected = min(self._coming, self.max_live)
 
     def finish(self, session: Session) -> None:
         """An episode will ask no more."""
