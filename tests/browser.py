@@ -66,7 +66,9 @@ class Page:
     def press(self, key: str, code: int = 0) -> None:
         """Press a key: one character, or a name such as Enter with its code."""
         text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
-        named = {"key": key, "windowsVirtualKeyCode": code or ord(key[0].upper())}
+        # The code of a letter or a digit is its own; that of a full stop would be Delete.
+        own = ord(key.upper()) if len(key) == 1 and key.isalnum() else 0
+        named = {"key": key, "windowsVirtualKeyCode": code or own}
         self._call("Input.dispatchKeyEvent", type="keyDown", **named, **text)
         self._call("Input.dispatchKeyEvent", type="keyUp", **named)
 
