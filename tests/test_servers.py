@@ -286,8 +286,29 @@ def test_a_server_that_cannot_be_trained_with_is_refused_before_the_run_begins(d
     ):
         with pytest.raises(UsageError, match=said):
             play([server], one_turn)
-    with pytest.raises(UsageError, match="there is no adapter"):
-        play([doubles()], one_turn, weights="lora")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"weights": "lora"}, "there is no adapter. Add --model.lora_rank 16"),
+        (
+            {"weights": "lora", "adapted": True},
+            r"--url http.*by lora\. Start it with `agentrl serve --model.lora_rank 16 --engine",
+        ),
+        ({"weights": "ipc"}, "--engine.weights ipc: .*Use folder|--url http.*by ipc"),
+        (
+            {"weights_folder": "/dev/null/x"},
+            r"--engine.weights_folder /dev/null/x: cannot be written at /dev/null\.",
+        ),
+    ],
+)
+def test_weights_that_could_not_come_are_told_before_the_run_begins(doubles, play, settings, said):
+    server = doubles()
+    server.lora = False
+    with pytest.raises(UsageError, match=said):
+        play([server], one_turn, **settings)
+    assert not server.asked
 
 
 def test_a_server_with_a_model_of_other_shapes_is_refused_before_it_is_given_weights(

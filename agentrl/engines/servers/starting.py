@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from agentrl.config import EngineSection
 from agentrl.engines.servers import transfer
 from agentrl.engines.servers.address import addresses, is_loopback
@@ -146,10 +148,7 @@ def _carrier(
     way = settings.weights
     if way == "auto":
         way = "lora" if trained.adapted and all(one.adapters for one in facts) else "folder"
-    if way == "lora" and not trained.adapted:
-        raise UsageError(
-            "--engine.weights lora: there is no adapter. Add --model.lora_rank 16, or use folder."
-        )
+    _refuse_way(way, trained, urls, facts)
     if way in ("nccl", "ipc"):
         return transfer.TransferCarrier(way, transfer.kit(), settings.sync_timeout)
     root = _root(settings, way, urls) / f"agentrl-weights-{tag.text}"
@@ -158,10 +157,36 @@ def _carrier(
     return FolderCarrier(root, trained.folder, trained.twins, settings.sync_timeout)
 
 
+def _refuse_way(way: str, trained: Trained, urls: Sequence[str], facts: Sequence[Facts]) -> None:
+    """A way that trainer or servers were not made for is told before the run begins."""
+    if way == "lora" and not trained.adapted:
+        raise UsageError(
+            "--engine.weights lora: there is no adapter. Add --model.lora_rank 16, or use folder."
+        )
+    if way in ("nccl", "ipc") and not torch.cuda.is_available():
+        raise UsageError(
+            f"--engine.weights {way}: there is no GPU that weights could come from. Use folder."
+        )
+    for url, one in zip(urls, facts, strict=True):
+        if not {"lora": one.adapters, "folder": True}.get(way, one.transfer == way):
+            rank = "--model.lora_rank 16 " if way == "lora" else ""
+            raise UsageError(
+                f"--url {url}: it was not started to take weights by {way}. Start it with "
+                f"`agentrl serve {rank}--engine.weights {way}`, or use --engine.weights folder."
+            )
+
+
 def _root(settings: EngineSection, way: str, urls: Sequence[str]) -> Path:
     """The folder that both sides see; a server elsewhere does not see this machine's own."""
     if settings.weights_folder:
-        return Path(settings.weights_folder).expanduser().resolve()
+        folder = Path(settings.weights_folder).expanduser().resolve()
+        there = next(p for p in (folder, *folder.parents) if p.exists())
+        if not there.is_dir() or not os.access(there, os.W_OK):
+            raise UsageError(
+                f"--engine.weights_folder {settings.weights_folder}: cannot be written at {there}. "
+                "Give a folder that can, which servers see too."
+            )
+        return folder
     far = [url for url in urls if not is_loopback(url)]
     if far:
         raise UsageError(
