@@ -140,7 +140,7 @@ def reply_of(answer: Mapping[str, Any], talk: Talk) -> Reply:
         choice = answer["choices"][0]
         said = choice["message"]
         calls, ids = _calls(said.get("tool_calls") or (), talk)
-        text = str(said.get("content") or said.get("refusal") or "")
+        text = _text(said.get("content")) or str(said.get("refusal") or "")
     except (AttributeError, KeyError, IndexError, TypeError) as error:
         raise EnvironmentFault(
             f"the endpoint's answer is no chat completion ({error!r})"
@@ -152,6 +152,14 @@ def reply_of(answer: Mapping[str, Any], talk: Talk) -> Reply:
     turn = AssistantTurn(text, () if filtered else calls, str(thoughts), reason)
     usage, context = _usage(answer.get("usage"), filtered)
     return Reply(turn, () if filtered else ids, usage, context)
+
+
+def _text(content: Any) -> str:
+    """A message's words; some servers write them in parts, among which may be other things."""
+    if not isinstance(content, list):
+        return str(content or "")
+    parts = [part if isinstance(part, Mapping) else {"text": part} for part in content]
+    return "".join(part["text"] for part in parts if isinstance(part.get("text"), str))
 
 
 def _calls(
@@ -195,4 +203,4 @@ def _usage(said: Any, filtered: bool) -> tuple[Usage, int]:
 
 def _whole(said: Mapping[str, Any], name: str) -> int:
     value = said.get(name)
-    return value if isinstance(value, int) else 0
+    return max(0, value) if isinstance(value, int) else 0

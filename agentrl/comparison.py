@@ -9,14 +9,14 @@ Lines are read one after the other and only counted, so a hundred thousand fit e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from agentrl.errors import UsageError
 from agentrl.header import ALIKE, unlike
 from agentrl.interval import Interval, average, difference, share_of, sign_test
-from agentrl.recorded import Recorded
+from agentrl.recorded import Recorded, task_of
 
 Scores = dict[str, dict[int, tuple[float, float] | None]]
 """Task to member to (correct, reward); None where it cannot be scored."""
@@ -73,9 +73,13 @@ def compare(every: Sequence[Recorded], *, force: bool = False) -> list[Compariso
         UsageError: they are unlike in more than the policy, and `force` is not given; or they
             have no task in common.
     """
-    scored = [_scores(one) for one in every]
-    reasons = [_unlike(every[0], one, scored[0], s) for one, s in zip(every, scored, strict=True)]
-    for one, why in zip(every, reasons, strict=True):
+    # By hash where all have it: ids are an author's, and two tasks may share one.
+    hashed = all("tasks_sha256" in one.header for one in every)
+    scored = [_scores(one, task_of if hashed else _id) for one in every]
+    reasons = [
+        _unlike(every[0], one, scored[0], s) for one, s in zip(every[1:], scored[1:], strict=True)
+    ]
+    for one, why in zip(every[1:], reasons, strict=True):
         if why and not force:
             raise UsageError(
                 f"{every[0].name} and {one.name}: unlike in more than the policy "
@@ -83,16 +87,20 @@ def compare(every: Sequence[Recorded], *, force: bool = False) -> list[Compariso
             )
     return [
         _paired(every[0].name, one.name, scored[0], found, why)
-        for one, found, why in zip(every[1:], scored[1:], reasons[1:], strict=True)
+        for one, found, why in zip(every[1:], scored[1:], reasons, strict=True)
     ]
 
 
-def _scores(recorded: Recorded) -> Scores:
+def _id(row: Mapping[str, Any]) -> str:
+    return str(row["task_id"])
+
+
+def _scores(recorded: Recorded, task: Callable[[Mapping[str, Any]], str]) -> Scores:
     found: Scores = {}
     for row in recorded.rows():
         valid = row["reward"] is not None and row["status"] != "error"
         score = (float(bool(row.get("correct"))), float(row["reward"])) if valid else None
-        found.setdefault(str(row["task_id"]), {})[int(row["member"])] = score
+        found.setdefault(task(row), {})[int(row["member"])] = score
     if not found:
         raise UsageError(f"{recorded.name}: it has no episodes yet. Let it end, or go on with it.")
     return found
@@ -105,7 +113,16 @@ def _unlike(one: Recorded, other: Recorded, scores: Scores, others: Scores) -> t
             f"tasks: {len(scores.keys() & others.keys())} in common of {len(scores)}"
             f" and {len(others)}"
         )
+    for recorded, known in ((one, scores), (other, others)):
+        found += _unfinished(recorded, known)
     return tuple(found)
+
+
+def _unfinished(recorded: Recorded, scores: Scores) -> list[str]:
+    """What is missing of an evaluation that was broken off: what came quickly is not a sample."""
+    wanted = int(recorded.header.get("tasks", 0)) * int(recorded.header.get("k", 0))
+    there = sum(map(len, scores.values()))
+    return [f"{recorded.name} has {there} of {wanted} episodes"] if there < wanted else []
 
 
 def _paired(

@@ -18,11 +18,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from agentrl.errors import UsageError
+from agentrl.errors import RunError, UsageError
 
 LOCK = ".lock"
 PATIENCE = (0.05, 0.1, 0.2)
 """Pauses before a folder counts as held: someone who only looks at it lets go at once."""
+GO_ON = "What was written before stays. Make room, then go on with --resume."
+"""What to do where the disk takes no more."""
 
 Lock = Callable[[int, int], None]
 
@@ -100,6 +102,18 @@ def replace(path: Path, text: str) -> None:
             aside.unlink()
         raise
     sync_folder(path.parent)
+
+
+def put(path: Path, text: str, after: str = GO_ON) -> None:
+    """The same for what must be written.
+
+    Raises:
+        RunError: it cannot be, in one line that ends with `after`.
+    """
+    try:
+        replace(path, text)
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written ({error.strerror}). {after}") from error
 
 
 def sweep(folder: Path) -> None:

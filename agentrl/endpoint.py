@@ -36,6 +36,7 @@ _CONTEXT = re.compile(
     r"|longer than the maximum|exceed\w* .{0,40}tokens",
     re.IGNORECASE,
 )
+_HALF = re.compile("[\ud800-\udfff]")
 _FILTERED = re.compile(r"content.?(filter|policy|management)|responsible.?ai", re.IGNORECASE)
 
 
@@ -81,11 +82,13 @@ class Endpoint:
             Filtered: the server will not answer this conversation.
             EnvironmentFault: it failed again and again, or refuses this request alone.
             UsageError: address, key or model are wrong, or it refuses the very first request.
-            RunError: it has failed for many requests in a row.
+            RunError: it has failed for many requests in a row, or asks for a pause beyond patience.
         """
-        begun, tries = self.clock(), 0
+        begun, tries = None, 0
         while True:
             await self._turn()
+            # Waiting for its turn among others is no fault of the server's.
+            begun = self.clock() if begun is None else begun
             answer, why, wait = await self._try(body)
             if answer is not None:
                 self._answered, self._failed = True, 0
@@ -136,23 +139,36 @@ class Endpoint:
     ) -> tuple[dict[str, Any] | None, str, float | None]:
         """An answer; or why there is none, and the wait that was asked for."""
         try:
-            found = await self._connected().post("chat/completions", json=dict(body))
-        except (httpx.TransportError, httpx.InvalidURL, httpx.TooManyRedirects) as error:
+            async with asyncio.timeout(self.settings.timeout):
+                found = await self._connected().post("chat/completions", json=dict(body))
+        except TimeoutError:
+            return None, f"no whole answer in {self.settings.timeout:g} s", None
+        except (httpx.RequestError, httpx.InvalidURL) as error:
             return None, f"{type(error).__name__}: {self._said(str(error))}", None
         if found.status_code in _AGAIN or found.status_code >= 500:
             wait = self._asked_wait(found)
             if wait is not None:
+                self._bear(wait)
                 self._next = max(self._next, self.clock() + wait)
             return None, f"HTTP {found.status_code}: {self._words(found)}", wait
         if found.status_code != 200:
             self._refuse(found)
         try:
-            answer = found.json()
-        except ValueError:
+            answer = _sound(found.json())
+        except (ValueError, RecursionError):
             return None, "an answer that is not JSON", None
         if not isinstance(answer, dict) or not answer.get("choices"):
             return None, f"an answer without choices: {self._said(str(answer))}", None
         return answer, "", None
+
+    def _bear(self, wait: float) -> None:
+        """Stop where the server wants to be left alone for longer than anybody would wait."""
+        if wait > self.settings.patience:
+            raise RunError(
+                f"{self.where}: it asks for a pause of {wait:.0f} s, and --endpoint.patience is "
+                f"{self.settings.patience:g} s. What was played is kept. Go on with --resume "
+                "after the pause."
+            )
 
     def _refuse(self, found: httpx.Response) -> None:
         words, status = self._words(found), found.status_code
@@ -193,7 +209,7 @@ class Endpoint:
             if isinstance(error, dict):
                 parts = (error.get("message") or error.get("detail"), error.get("code"))
                 text = " ".join(str(part) for part in parts if part) or text
-        except ValueError:
+        except (ValueError, RecursionError):
             pass
         return self._said(text).rstrip(".") + "."
 
@@ -214,6 +230,12 @@ class Endpoint:
                 limits=httpx.Limits(max_connections=self.settings.max_live),
             )
         return self._client
+
+
+def _sound(answer: Any) -> Any:
+    """The same without halves of surrogate pairs, which JSON may name and no file can hold."""
+    text = json.dumps(answer, ensure_ascii=False)
+    return json.loads(_HALF.sub("\ufffd", text)) if _HALF.search(text) else answer
 
 
 def key_of(settings: EndpointSection) -> str:

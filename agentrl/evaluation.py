@@ -84,6 +84,10 @@ class Sitting:
     """What broke the first episode that broke."""
 
 
+def nothing() -> None:
+    """Nobody waits for it."""
+
+
 def evaluate(
     config: EvalConfig,
     *,
@@ -112,15 +116,18 @@ def evaluate_all(
     resume: bool = False,
     command: Sequence[str] = (),
     listeners: Sequence[Listener] = (),
+    opened: Callable[[], None] = nothing,
 ) -> list[Evaluation]:
     """Measure one policy in several environments, loading it once; `evaluate` says the rest.
 
-    The policy, its engine and the endpoint are those of the first settings.
+    The policy, its engine and the endpoint are those of the first settings. `opened` is called
+    when all folders are this process's own and each has its settings.
     """
     refuse_running_loop("evaluate", "await asyncio.to_thread(agentrl.evaluate, config)")
     with ExitStack() as held:
         for config in configs:
             _open(config, resume, held)
+        opened()
         configs = [performer.pinned(config) for config in configs]
         parts = [_tasks(config) for config in configs]
         longest = max(config.rollout.max_context for config in configs)
@@ -161,6 +168,10 @@ def _open(config: EvalConfig, resume: bool, held: ExitStack) -> None:
             f"--out {out}: another process is evaluating into it. Wait for it, or give another."
         )
     held.callback(lock.close)
+    disk.sweep(out)
+    if not (out / header.NAME).exists():
+        # First of all: whoever goes on with it begins with them.
+        disk.put(out / header.SETTINGS, dump_toml(config))
 
 
 def _sit(
@@ -187,7 +198,7 @@ def _sit(
         sitting.header = old | {"launches": [*old["launches"], *found["launches"]]}
         _remember(sitting)
     else:
-        disk.replace(out / header.SETTINGS, dump_toml(config))
+        disk.put(out / header.SETTINGS, dump_toml(config))
     header.write(out, sitting.header)
     return sitting
 
@@ -198,8 +209,15 @@ def _remember(sitting: Sitting) -> None:
     places = {task.hash: position for position, task in enumerate(sitting.tasks)}
     for row in journal.rows(sitting.out / header.EPISODES):
         position = places.get(str(row.get("task_hash")))
-        if position is not None:
+        if position is None:
+            continue
+        try:
             _take(sitting, (position, int(row["member"])), row)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise UsageError(
+                f"{sitting.out / header.EPISODES}: a line of task {row.get('task_id')} is no "
+                f"episode ({error!r}). Take the line out; its episode is then played again."
+            ) from error
     for session in [s for s, a in sitting.attempts.items() if a.status == "error"]:
         del sitting.attempts[session]
 
@@ -276,7 +294,7 @@ def _conclude(sitting: Sitting, who: Performer) -> Evaluation:
     )
     if sitting.out is not None:
         text = json.dumps(result.summary(), indent=2, ensure_ascii=False)
-        disk.replace(sitting.out / header.SUMMARY, text + "\n")
+        disk.put(sitting.out / header.SUMMARY, text + "\n")
     return result
 
 

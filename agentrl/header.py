@@ -139,10 +139,14 @@ def read(folder: Path) -> dict[str, Any]:
     return found
 
 
-def write(folder: Path, header: Mapping[str, Any]) -> None:
-    """Put a header in its place."""
+def write(folder: Path, header: Mapping[str, Any], after: str = disk.GO_ON) -> None:
+    """Put a header in its place; `after` is what a person does where the disk takes no more.
+
+    Raises:
+        RunError: the disk takes no more.
+    """
     text = json.dumps(disk.plain(header), indent=2, ensure_ascii=False)
-    disk.replace(folder / NAME, text + "\n")
+    disk.put(folder / NAME, text + "\n", after)
 
 
 def sha256_of(*texts: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,15 @@ process."""
 class Journal:
     """A file that grows by whole lines."""
 
-    def __init__(self, path: Path) -> None:
-        """Open a file for appending; a line that was cut short is taken off its end."""
+    def __init__(self, path: Path, after: str = disk.GO_ON) -> None:
+        """Open a file for appending; a line that was cut short is taken off its end.
+
+        Args:
+            path: Of the file.
+            after: What a person does where the disk takes no more, as a sentence.
+        """
         _mend(path)
+        self._after = after
         # Unbuffered: a line that the disk refused is not tried again behind our back.
         self._file = path.open("ab", buffering=0)
         self._waiting = 0
@@ -39,9 +45,16 @@ class Journal:
             RunError: the disk takes no more.
         """
         with self._told():
+            end = self._file.seek(0, os.SEEK_END)
             data = memoryview(disk.line(row).encode())
-            while data:  # where room ends inside a line, the first write takes a part of it
-                data = data[self._file.write(data) :]
+            try:
+                while data:  # where room ends inside a line, the first write takes a part of it
+                    data = data[self._file.write(data) :]
+            except OSError:
+                # Others may still end and be written, where room was made meanwhile.
+                with suppress(OSError):
+                    self._file.truncate(end)
+                raise
             self._waiting += 1
             if self._waiting >= SYNC:
                 self._sync()
@@ -65,8 +78,7 @@ class Journal:
             yield
         except OSError as error:
             raise RunError(
-                f"{self._file.name}: cannot be written ({error.strerror}). The lines before stay. "
-                "Make room, then go on with --resume."
+                f"{self._file.name}: cannot be written ({error.strerror}). {self._after}"
             ) from error
 
 

@@ -16,6 +16,8 @@ from typing import Any
 from agentrl import header, journal, record
 from agentrl.errors import UsageError
 
+HASH = "task_hash"
+"""Says which task a line is of; lines of runs have only its id, which an author chooses."""
 FIELDS = ("task_id", "member", "reward", "stop", "status", "messages")
 
 
@@ -56,6 +58,11 @@ def placed(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
                 "writes. Name another file."
             )
         yield start, size, row
+
+
+def task_of(row: Mapping[str, Any]) -> str:
+    """Which task a line is of: its hash where the line has it, else its id."""
+    return str(row.get(HASH) or row["task_id"])
 
 
 def recorded_in(text: str) -> Recorded:

@@ -20,9 +20,15 @@ _CLIPPED = "left out ...]"
 
 
 def trajectory_of(row: Mapping[str, Any], task: Task) -> Trajectory:
-    """The episode that a line tells of."""
+    """The episode that a line tells of.
+
+    Raises:
+        ValueError, KeyError, TypeError: it is no episode's.
+    """
     messages: list[Message] = row["messages"]
     starts = [i for i, m in enumerate(messages) if m["role"] == "assistant"]
+    if int(row["turns"]) > len(starts):
+        raise ValueError(f"{row['turns']} turns, and {len(starts)} messages of the policy")
     starts = starts[len(starts) - int(row["turns"]) :]
     ends = [*starts[1:], len(messages)]
     known = row.get("outcomes") or [None] * len(starts)

@@ -17,7 +17,9 @@ import importlib.util
 import inspect
 import itertools
 import json
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,7 +31,7 @@ from agentrl.errors import AgentRLError, EnvironmentFault, UsageError, blame
 from agentrl.journal import Journal
 from agentrl.measure import summary_of
 from agentrl.mixture import Mixture, mixture_of
-from agentrl.recorded import Recorded
+from agentrl.recorded import Recorded, task_of
 from agentrl.replay import replayed, trajectory_of
 from agentrl.scoring import TOOLS, EpisodeEnd, score
 from agentrl.task import Task
@@ -38,6 +40,8 @@ from agentrl.trajectory import Stop, Trajectory
 T = TypeVar("T")
 Reward = Callable[[Task, Trajectory], Any]
 
+AGAIN = "Nothing was kept. Make room, or give a folder elsewhere with --out."
+"""What to do where the disk takes no more."""
 TOGETHER = 64
 """Episodes that are scored side by side."""
 FOLDER = "rescored"
@@ -86,6 +90,7 @@ class _Judge:
 
     mixture: Mixture
     tasks: Mapping[str, Task]
+    """By hash, and by id those that lines know no hash of."""
     reward: Reward | None
     split: str
     timeout: float
@@ -108,21 +113,33 @@ def rescore(recorded: Recorded, reward: str = "", out: str = "") -> Rescored:
     limits = known.get("limits", {})
     tasks = _tasks(mixture, recorded)
     judge = _Judge(mixture, tasks, fn, known["split"], float(limits.get("timeout", 600.0)))
-    folder = _folder(recorded, out)
     named = f"{reward} sha256 {_sha256(reward)}" if reward else "environment, played again"
     new = {**known, "schema": header.SCHEMA, "reward": named, "rescored_from": recorded.name}
     new["launches"] = [*known.get("launches", ()), header.launch(("agentrl", "rescore"))]
-    header.write(folder, new)
-    count, attempts = _Count(), dict[tuple[str, int], Attempt]()
-    lines = Journal(folder / header.EPISODES)
+    folder = _folder(recorded, out)
     try:
-        asyncio.run(_all(recorded.rows(), judge, lines, count, attempts))
+        count, summary = _written(recorded, judge, folder, new)
+    except BaseException:
+        # Half of it would look like a whole one, and it can be made again.
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    counted = {name: getattr(count, name) for name in _Count.__slots__}
+    return Rescored(reward=named, summary=summary, path=str(folder), **counted)
+
+
+def _written(
+    recorded: Recorded, judge: _Judge, folder: Path, new: Mapping[str, Any]
+) -> tuple[_Count, dict[str, Any]]:
+    header.write(folder, new, AGAIN)
+    count, attempts = _Count(), dict[tuple[str, int], Attempt]()
+    lines = Journal(folder / header.EPISODES, AGAIN)
+    try:
+        asyncio.run(_all(recorded, judge, lines, count, attempts))
     finally:
         lines.close()
     summary = _summary(new, attempts)
-    disk.replace(folder / header.SUMMARY, json.dumps(summary, indent=2) + "\n")
-    counted = {name: getattr(count, name) for name in _Count.__slots__}
-    return Rescored(reward=named, summary=summary, path=str(folder), **counted)
+    disk.put(folder / header.SUMMARY, json.dumps(summary, indent=2) + "\n", AGAIN)
+    return count, summary
 
 
 def load_reward(text: str) -> Reward:
@@ -149,30 +166,49 @@ def load_reward(text: str) -> Reward:
 
 
 async def _all(
-    rows: Iterable[dict[str, Any]],
+    recorded: Recorded,
     judge: _Judge,
     lines: Journal,
     count: _Count,
     attempts: dict[tuple[str, int], Attempt],
 ) -> None:
     """Some at a time, in their order: no more than those are in memory."""
-    for some in _batches(rows, TOGETHER):
-        for row, new in zip(
-            some, await asyncio.gather(*(_one(row, judge, count) for row in some)), strict=True
-        ):
+    for some in _batches(recorded.rows(), TOGETHER):
+        with _episodes(recorded):
+            pairs = [(row, _old(row, judge)) for row in some]
+        ended = await asyncio.gather(*(_one(row, old, judge, count) for row, old in pairs))
+        for row, new in zip(some, ended, strict=True):
             _tally(row, new, count)
             lines.add(new)
-            attempts[(str(row["task_id"]), int(row["member"]))] = attempt_in(new)
+            with _episodes(recorded):
+                attempts[(task_of(row), int(row["member"]))] = attempt_in(new)
 
 
-async def _one(row: Mapping[str, Any], judge: _Judge, count: _Count) -> dict[str, Any]:
-    task = judge.tasks.get(str(row["task_id"]))
+@contextmanager
+def _episodes(recorded: Recorded) -> Iterator[None]:
+    try:
+        yield
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"{recorded.name}: a line is not an episode as a run or an evaluation writes it "
+            f"({error!r}). Name another file, or take the line out."
+        ) from error
+
+
+def _old(row: Mapping[str, Any], judge: _Judge) -> Trajectory | None:
+    """The episode that a line tells of; None where its task is no longer there."""
+    task = judge.tasks.get(task_of(row)) or judge.tasks.get(str(row["task_id"]))
+    return None if task is None else trajectory_of(row, task)
+
+
+async def _one(
+    row: Mapping[str, Any], old: Trajectory | None, judge: _Judge, count: _Count
+) -> dict[str, Any]:
     if row["stop"] == Stop.ENV_ERROR:
         return dict(row)
-    if task is None:
+    if old is None:
         count.unknown += 1
         return _row(row, EpisodeEnd(Stop(row["stop"]), problem="the task is no longer there."))
-    old = trajectory_of(row, task)
     try:
         end, same = await asyncio.wait_for(_scored(row, old, judge), judge.timeout)
     except (AgentRLError, TimeoutError) as error:
@@ -219,17 +255,22 @@ def _tally(row: Mapping[str, Any], new: Mapping[str, Any], count: _Count) -> Non
 
 def _tasks(mixture: Mixture, recorded: Recorded) -> dict[str, Task]:
     """The tasks of all lines, as far as the environment still has them."""
-    needed = {str(row["task_id"]) for row in recorded.rows()}
-    if not needed:
+    named = {task_of(row): str(row["task_id"]) for row in recorded.rows()}
+    if not named:
         raise UsageError(f"{recorded.name}: it has no episodes. There is nothing to score.")
-    source, found = mixture.source(recorded.header["split"]), dict[str, Task]()
+    source, ids = mixture.source(recorded.header["split"]), set(named.values())
+    found, by_id = dict[str, Task](), dict[str, Task]()
     for index in range(len(source)):
-        if len(found) == len(needed):
+        if len(found) == len(named):
             break
         task = source[index]
-        if str(task.id) in needed:
-            found.setdefault(str(task.id), task)
-    return found
+        if task.hash in named:
+            found.setdefault(task.hash, task)
+        if str(task.id) in ids:
+            by_id.setdefault(str(task.id), task)
+            if str(task.id) in named:
+                found.setdefault(str(task.id), task)
+    return by_id | found
 
 
 def _folder(recorded: Recorded, out: str) -> Path:
@@ -245,7 +286,7 @@ def _folder(recorded: Recorded, out: str) -> Path:
         root.mkdir(exist_ok=True)
         for number in itertools.count(1):
             folder = root / f"{number:03d}"
-            if not folder.exists():
+            with suppress(FileExistsError):
                 folder.mkdir()
                 return folder
     except OSError as error:

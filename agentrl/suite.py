@@ -133,15 +133,26 @@ def evaluate_suite(
     """
     root = Path(out) if out else None
     if root is not None:
-        _begin(root, list(configs), resume)
+        _begin(root, resume)
+
+    def opened() -> None:
+        """Last, so that all it names can be gone on with."""
+        if root is not None:
+            text = json.dumps({"schema": 1, "names": list(configs)})
+            disk.put(root / NAME, text + "\n")
+
     found = evaluate_all(
-        list(configs.values()), resume=resume, command=command, listeners=listeners
+        list(configs.values()),
+        resume=resume,
+        command=command,
+        listeners=listeners,
+        opened=opened,
     )
     result = SuiteResult(dict(zip(configs, found, strict=True)), out or None)
     if root is not None:
         each = {name: one.summary() for name, one in result.evaluations.items()}
         text = {"evaluations": each, "accuracy": result.as_json()["accuracy"]}
-        disk.replace(root / SUMMARY, json.dumps(text, indent=2, ensure_ascii=False) + "\n")
+        disk.put(root / SUMMARY, json.dumps(text, indent=2, ensure_ascii=False) + "\n")
     return result
 
 
@@ -154,7 +165,7 @@ def names_in(folder: Path) -> list[str] | None:
     return names
 
 
-def _begin(root: Path, names: Sequence[str], resume: bool) -> None:
+def _begin(root: Path, resume: bool) -> None:
     if not resume and (root / NAME).exists():
         raise UsageError(
             f"--out {root}: it holds a suite. Add --resume to go on with it, "
@@ -162,7 +173,6 @@ def _begin(root: Path, names: Sequence[str], resume: bool) -> None:
         )
     try:
         root.mkdir(parents=True, exist_ok=True)
-        disk.replace(root / NAME, json.dumps({"schema": 1, "names": list(names)}) + "\n")
     except OSError as error:
         raise UsageError(
             f"--out {root}: cannot be written ({error.strerror}). Give a folder that can."

@@ -1,11 +1,13 @@
 """A training run killed at many moments, each time resumed: does it end as the unbroken run?
 
     python -m tests.kill_storm --kills 50 --out storm
+    python -m tests.kill_storm --kills 50 --kind pilot --out storm-pilot
 
 Every run is a process of its own, forked from one that has loaded the libraries and has one
 thread, and ended by SIGKILL: at a random moment, or inside the writing of a checkpoint (when
 the folder that is written aside has appeared). A resumed run may be killed again. What is left
-at the end is compared with the unbroken run bit for bit, except for times.
+at the end is compared with the unbroken run bit for bit, except for times. Steps that were played
+ahead are played again with newer weights, so of such a run the tasks and seeds are compared.
 """
 
 from __future__ import annotations
@@ -54,6 +56,12 @@ class Lengths(ToolEnv):
         return len(trajectory.answer) / 100
 '''
 STEPS = 4
+KINDS: Mapping[str, Mapping[str, Any]] = {
+    "plain": {},
+    "pilot": {"pilot": 2, "skip_flat": 1, "audit": 0.5},
+    "ahead": {"max_staleness": 1},
+}
+"""Settings of [train] that leave out episodes, or play ahead."""
 INSIDE = 3
 """Of so many kills one comes while a checkpoint is written."""
 AGAIN = 0.3
@@ -62,14 +70,15 @@ MOVING = ("time/", "update/peak")
 """Figures that no seed fixes."""
 
 
-def config(out: Path, name: str) -> TrainConfig:
+def config(out: Path, name: str, kind: str = "plain") -> TrainConfig:
     """Four short steps, a checkpoint after each."""
+    train = {"steps": STEPS, "tasks_per_step": 1, "save_every": 1, "eval_every": 2}
     return TrainConfig.model_validate(
         {
             "env": {"name": f"{out / 'envs.py'}:Lengths"},
             "select": {"n": 4, "m": 2},
             "rollout": {"max_turn_tokens": 12},
-            "train": {"steps": STEPS, "tasks_per_step": 1, "save_every": 1, "eval_every": 2},
+            "train": train | KINDS[kind],
             "heldout": {"tasks": 2},
             "run": {"out": str(out), "name": name},
         }
@@ -82,6 +91,7 @@ class Storm:
 
     out: Path
     draw: random.Random
+    kind: str = "plain"
     seconds: float = 0.0
     """That an unbroken run takes."""
     counts: Counter[str] = field(default_factory=Counter)
@@ -91,16 +101,16 @@ class Storm:
     def unbroken(self) -> dict[str, Any]:
         """What a run leaves that nothing happens to."""
         begun = time.monotonic()
-        pid = launch(self.out, "unbroken", resume=False)
+        pid = self.launch("unbroken", resume=False)
         assert os.waitpid(pid, 0)[1] == 0, self.said("unbroken")
         self.seconds = time.monotonic() - begun
-        return remains(self.out / "unbroken")
+        return self.remains("unbroken")
 
     def broken(self, name: str, *, inside: bool) -> dict[str, Any]:
         """What a run leaves that is killed, perhaps more than once, and resumed each time."""
         run, resume, again = self.out / name, False, True
         while again:
-            pid = launch(self.out, name, resume=resume)
+            pid = self.launch(name, resume=resume)
             reached = self._inside(run, pid) if inside else self._some_time(pid)
             if reached and self._kill(run, pid):
                 self.inspect(run)
@@ -109,9 +119,17 @@ class Storm:
                 return {}
             inside, resume = False, (run / "run.json").exists()
             if resume and RunFolder(run).read_run()["status"] == "done":
-                return remains(run)
-        pid = launch(self.out, name, resume=resume)
-        return remains(run) if self._ended(run, pid) else {}
+                return self.remains(name)
+        pid = self.launch(name, resume=resume)
+        return self.remains(name) if self._ended(run, pid) else {}
+
+    def launch(self, name: str, *, resume: bool) -> int:
+        """A run in a process of its own."""
+        return launch(config(self.out, name, self.kind), resume=resume)
+
+    def remains(self, name: str) -> dict[str, Any]:
+        """What of a run must be as in the unbroken one."""
+        return (order if self.kind == "ahead" else remains)(self.out / name)
 
     def _some_time(self, pid: int) -> bool:
         """Wait for a random moment of the run; false if it has ended by then."""
@@ -172,8 +190,9 @@ def _wait(reached: Callable[[], bool], pid: int) -> bool:
     return True
 
 
-def launch(out: Path, name: str, *, resume: bool) -> int:
+def launch(settings: TrainConfig, *, resume: bool) -> int:
     """A run in a process of its own."""
+    out, name = Path(settings.run.out), settings.run.name
     pid = os.fork()
     if pid:
         return pid
@@ -185,7 +204,7 @@ def launch(out: Path, name: str, *, resume: bool) -> int:
         # torch renews its pool of threads at the first use after a fork, which is not safe in two
         # threads at once, and models are loaded in several.
         torch.set_num_threads(1)
-        train(config(out, name), resume=name if resume else None)
+        train(settings, resume=name if resume else None)
         code = 0
     except BaseException as told:
         os.write(2, f"{type(told).__name__}: {told}\n".encode())
@@ -215,14 +234,33 @@ def remains(run: Path) -> dict[str, Any]:
     return left
 
 
-def storm(out: Path, kills: int, seed: int) -> dict[str, Any]:
+def order(run: Path) -> dict[str, Any]:
+    """What a run played in which order, and how it stands."""
+    facts = RunFolder(run).read_run()
+    found = checkpoint.newest(run / "checkpoints")
+    groups = {
+        path.name: [(row["task_id"], row["member"], row["seed"]) for row in disk.rows(path)]
+        for path in sorted(run.glob("groups/*"))
+    }
+    return {
+        **groups,
+        "status": facts["status"],
+        "before": facts["heldout"]["before"],
+        "steps": [row["step"] for row in disk.rows(run / "metrics.jsonl")],
+        "step": found.step,
+        "warning": found.warning,
+    }
+
+
+def storm(out: Path, kills: int, seed: int, kind: str = "plain") -> dict[str, Any]:
     """Kill until enough processes have died; what was found."""
     out.mkdir(parents=True)
     (out / "envs.py").write_text(ENVIRONMENT)
     load_policy("tiny", device="cpu")  # what it imports, no run has to
-    found = Storm(out, random.Random(seed))
+    found = Storm(out, random.Random(seed), kind)
     whole, runs = found.unbroken(), 0
-    assert any(row["update/grad_norm"] for row in whole["metrics"])
+    rows = disk.rows(out / "unbroken" / "metrics.jsonl")
+    assert any(row["update/grad_norm"] for row in rows)
     while found.counts["kills"] < kills and not found.wrong:
         name = f"run-{runs:03d}"
         found.wrong += differences(name, whole, found.broken(name, inside=runs % INSIDE == 0))
@@ -242,11 +280,12 @@ def main() -> int:
     """Print what was found; 1 where anything was wrong."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--kind", choices=KINDS, default="plain")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    found = storm(args.out, args.kills, args.seed)
+    found = storm(args.out, args.kills, args.seed, args.kind)
     sys.stdout.write(f"{json.dumps(found, indent=2)}\n")
     return 1 if found["wrong"] else 0
 

@@ -111,6 +111,23 @@ def test_other_models_are_what_is_compared(capsys, tmp_path):
     assert compared(capsys, one, other)[1]["comparisons"][0]["unlike"] == []
 
 
+def test_what_was_broken_off_is_refused_or_named(capsys, tmp_path):
+    rows = [row("t", True, 0), row("t", False, 1)]
+    one = evaluation(tmp_path / "a", rows, tasks=1, k=2)
+    other = evaluation(tmp_path / "b", rows[:1], tasks=1, k=2)
+    code, found = compared(capsys, one, other)
+    assert (code, f"{other} has 1 of 2 episodes" in found["error"]) == (2, True)
+    assert compared(capsys, one, one)[0] == 0
+    assert compared(capsys, other, one, "--force")[1]["comparisons"][0]["unlike"]
+
+
+def test_tasks_that_share_an_id_are_two(capsys, tmp_path):
+    rows = [row("t", i > 0) | {"task_hash": f"h{i}"} for i in range(3)]
+    one = evaluation(tmp_path / "a", rows, tasks_sha256="x")
+    (pair,) = compared(capsys, one, one)[1]["comparisons"]
+    assert (pair["tasks"], pair["accuracy"]["first"]["mean"]) == (3, pytest.approx(2 / 3))
+
+
 def test_other_tasks_are_unlike(capsys, tmp_path):
     one = evaluation(tmp_path / "a", [row("t", True), row("u", True)])
     other = evaluation(tmp_path / "b", [row("t", True)])

@@ -156,6 +156,19 @@ def test_what_is_no_completion_is_the_servers_fault():
         reply_of({"choices": [{"text": "old style"}]}, Talk())
 
 
+def test_words_may_come_in_parts():
+    parts = [{"type": "thinking", "thinking": [1]}, {"type": "text", "text": "5"}, "!"]
+    answer = said("")[1]
+    answer["choices"][0]["message"]["content"] = parts
+    assert reply_of(answer, Talk()).turn.text == "5!"
+
+
+def test_nonsense_in_a_count_counts_nothing():
+    answer = said("5", usage=(-3, "x"))[1]
+    found = reply_of(answer, Talk()).usage
+    assert (found.prompt_tokens, found.completion_tokens) == (0, 0)
+
+
 def test_calls_without_an_id_of_their_own_get_one():
     answer = said("", [("a", "{}"), ("b", "{}")])[1]
     for call in answer["choices"][0]["message"]["tool_calls"]:

@@ -164,6 +164,58 @@ def test_what_is_no_completion_is_tried_again():
     assert ask(endpoint(odd))[1] == 2
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        httpx.Response(200, text="[" * 200_000),
+        httpx.Response(500, text="[" * 200_000),
+        httpx.DecodingError("incorrect header check"),
+    ],
+)
+def test_whatever_comes_back_is_a_failure_of_the_server(odd):
+    assert ask(endpoint([odd, fine()])) == (FINE, 1)
+
+
+def test_halves_of_characters_do_not_come_in():
+    answer = httpx.Response(200, text='{"choices": [{"message": {"content": "a\\ud800b"}}]}')
+    assert ask(endpoint([answer]))[0]["choices"][0]["message"]["content"] == "a\ufffdb"
+
+
+def test_an_answer_that_never_ends_is_given_up_in_time():
+    class Drips(httpx.AsyncByteStream):
+        async def __aiter__(self):
+            while True:
+                await asyncio.sleep(0.01)
+                yield b" "
+
+    drips = [httpx.Response(200, stream=Drips()) for _ in range(2)]
+    server = endpoint([fine(), *drips], retries=1, timeout=0.1)
+    with pytest.raises(EnvironmentFault, match=r"failed 2 times: no whole answer in 0\.1 s"):
+        ask(server, 2)
+
+
+def test_a_pause_beyond_patience_ends_the_evaluation_at_once():
+    clock = Clock()
+    day = httpx.Response(429, json={}, headers={"Retry-After": "86400"})
+    with pytest.raises(RunError, match=r"a pause of 86400 s.* What was played is kept"):
+        ask(endpoint([fine(), day], clock), 2)
+    assert clock.slept == []
+
+
+def test_waiting_for_ones_turn_uses_up_no_patience():
+    clock = Clock()
+    server = endpoint([fine(), fine(), error(500, "once"), fine()], clock, max_requests=1)
+    server.settings = server.settings.model_copy(update={"patience": 100.0})
+
+    async def run():
+        try:
+            return await asyncio.gather(*(server.chat({"n": n}) for n in range(3)))
+        finally:
+            await server.close()
+
+    assert sorted(tries for _, tries in asyncio.run(run())) == [0, 0, 1]
+
+
 @pytest.mark.parametrize("url", ["ftp://x/v1", "http://u:p@x/v1", "http://x/v1?key=1", "x"])
 def test_an_address_is_one_and_holds_no_secret(url):
     with pytest.raises(ValueError, match="base_url"):

@@ -17,6 +17,7 @@ from agentrl.evaluation import evaluate
 from agentrl.interval import Interval
 from agentrl.suite import joined
 from tests.chat_server import refused, said, serving
+from tests.mounts import can_mount, inside
 
 SUMS = '''
 from pathlib import Path
@@ -308,6 +309,71 @@ def test_one_that_was_killed_ends_in_the_same_summary_bit_for_bit(tmp_path):
     assert (out / "summary.json").read_bytes() == (whole / "summary.json").read_bytes()
     one, other = (sorted(map(told, journal.rows(p / "episodes.jsonl"))) for p in (whole, out))
     assert one == other
+
+
+@pytest.mark.slow
+def test_a_suite_killed_at_any_moment_ends_in_the_same_summaries(tmp_path):
+    call = [sys.executable, "-m", "tests.eval_storm", "--kills", "30", "--out", tmp_path / "storm"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(call, capture_output=True, text=True, env=environment, timeout=500)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["kills"] >= 30
+
+
+def test_a_suite_killed_before_its_first_episode_goes_on(capsys, tmp_path, sums):
+    path, out = tmp_path / "suite.toml", tmp_path / "s"
+    path.write_text(SUITE.format(sums=sums))
+    with serving(lambda body: refused(401, "no")) as server:
+        base = ("--base-url", server.url, "--model", "m", "--out", out)
+        assert run(capsys, "eval", "--suite", path, *base)[0] == 2
+    for name in ("small", "large"):
+        (out / name / "eval.json").unlink()
+    (out / "small" / ".eval.json.123").write_text("half")
+    with serving(knowing) as server:
+        more = ("--base-url", server.url)
+        code, output = run(capsys, "eval", "--resume", out, "--json", *more)
+    assert code == 0
+    assert json.loads(output.out)["evaluations"]["large"]["tasks"] == 40
+    assert not (out / "small" / ".eval.json.123").exists()
+
+
+@pytest.mark.parametrize("line", ['{"task_hash": "%s"}', '{"task_hash": "%s", "member": "x"}'])
+def test_a_line_that_is_no_episode_is_named(capsys, tmp_path, sums, line):
+    out = tmp_path / "e"
+    with serving(knowing) as server:
+        assert run(capsys, *words(sums, server.url, out))[0] == 0
+        one = next(journal.rows(out / "episodes.jsonl"))
+        with (out / "episodes.jsonl").open("a") as file:
+            file.write(line % one["task_hash"] + "\n")
+        code, output = run(capsys, "eval", "--resume", out)
+    assert (code, output.err.count("\n")) == (2, 1)
+    assert "is no episode" in output.err
+
+
+FULL_EVALUATION = """
+import sys
+from pathlib import Path
+from agentrl.cli import main
+from tests.chat_server import said, serving
+
+env, folder = %r, Path(sys.argv[1])
+with serving(lambda body: said("1" * 300)) as server:
+    words = ["eval", "--env", env, "--base-url", server.url, "--model", "m", "--out", folder / "e"]
+    print("eval", main([str(word) for word in words]))
+    print(sorted(path.name for path in (folder / "e").iterdir()))
+    print("rescore", main(["rescore", str(folder / "e")]))
+"""
+
+
+@pytest.mark.parametrize("size", ["8k", "12k", "20k", "36k", "40k"])
+def test_wherever_the_disk_is_full_that_is_told_and_no_file_is_half(tmp_path, sums, size):
+    folder = tmp_path / "small"
+    folder.mkdir()
+    if not can_mount(folder):
+        pytest.skip("this user may not mount a file system of its own")
+    said_ = inside(folder, FULL_EVALUATION % sums, size=size)
+    assert "eval 1" in said_ or "rescore 1" in said_
+    assert "/." not in said_.replace("'.lock'", "")
 
 
 def told(row):

@@ -169,6 +169,27 @@ def test_an_assistants_words_in_an_opening_are_no_turn():
     assert (len(old.opening), old.answer) == (3, "d")
 
 
+def test_lines_of_tasks_that_share_an_id_are_scored_by_their_own(capsys, tmp_path, counted):
+    lines = (counted / "episodes.jsonl").read_text()
+    ids = {row["task_id"] for row in journal.rows(counted / "episodes.jsonl")}
+    for task in ids:
+        lines = lines.replace(f'"task_id": "{task}"', '"task_id": "same"')
+    (counted / "episodes.jsonl").write_text(lines)
+    code, found = rescored(capsys, counted)
+    assert (code, found["changed"], found["unknown"]) == (0, 0, 0)
+    assert found["accuracy"]["mean"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("change", [{"turns": 99}, {"stop": "sleepy"}, {"messages": [{}]}])
+def test_a_line_that_is_no_episode_is_refused_and_nothing_stays(capsys, counted, change):
+    rows = list(journal.rows(counted / "episodes.jsonl"))
+    text = "".join(json.dumps(row | (change if i else {})) + "\n" for i, row in enumerate(rows))
+    (counted / "episodes.jsonl").write_text(text)
+    code, found = rescored(capsys, counted)
+    assert (code, "a line is not an episode" in found["error"]) == (2, True)
+    assert list((counted / "rescored").iterdir()) == []
+
+
 @pytest.mark.slow
 def test_a_hundred_thousand_lines_are_scored_in_a_line_of_time_and_little_memory(tmp_path, counted):
     rows = list(journal.rows(counted / "episodes.jsonl"))
