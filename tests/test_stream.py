@@ -11,6 +11,8 @@ import pytest
 import torch
 from torch import nn
 
+from agentrl.engines.decode import Decoder
+from agentrl.engines.stream import Stream
 from agentrl.engines.transformers import TransformersEngine
 from agentrl.errors import EngineError, WeightSyncError
 from agentrl.policy import Completion, Request, Sampling
@@ -178,6 +180,22 @@ def test_whoever_gives_up_is_dropped_and_the_others_go_on() -> None:
     said, fed = asyncio.run(ask())
     assert len(said.ids) == 60
     assert fed < 400
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_of_one_that_is_dropped_when_its_episode_has_ended_nothing_is_told(joined: bool) -> None:
+    """An episode that its group needs no more: its driver drops it after `finish`."""
+    stream = Stream(Decoder(llama(), 1 << 24), "here", lambda: None)
+    stream.add("stays", request((0, 0), words("stays", 9), 30, stops=()))
+    if joined:
+        stream.add("given up", request((0, 1), words("up", 9), 30, stops=()))
+    assert stream.step() == []
+    if not joined:
+        stream.add("given up", request((0, 1), words("up", 9), 30, stops=()))
+    stream.finish({(0, 1)})
+    stream.drop("given up")
+    told = [key for _ in range(40) for key, _ in stream.step()]
+    assert told == ["stays"]
 
 
 def test_a_failure_is_told_to_each_who_waits_and_the_next_requests_are_right() -> None:

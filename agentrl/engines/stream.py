@@ -61,6 +61,7 @@ class Stream:
 
     def drop(self, key: str) -> None:
         """Nobody waits for this one."""
+        self._over = [(other, said) for other, said in self._over if other != key]
         self._waiting.pop(key, None)
         draft = self._drafts.pop(key, None)
         if draft is not None:
