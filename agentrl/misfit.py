@@ -7,6 +7,7 @@ Not   a parser: settings.py knows where values came from
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -35,15 +36,18 @@ def retell(error: ErrorDetails, wheres: Mapping[str, str], described: Mapping[st
     """
     # A value inside a list is told by the list.
     name = ".".join(part for part in error["loc"] if isinstance(part, str))
-    where = _where(name, wheres)
+    said = _what(error)
     purpose = f" {name}: {described[name]}" if described.get(name) else ""
-    return f"{where}: {_what(error)}{purpose}"
+    return f"{_where(name, wheres, said)}: {said}{purpose}"
 
 
-def _where(name: str, wheres: Mapping[str, str]) -> str:
-    """Settings that contradict each other are told by the one that was given last."""
-    inside = [where for given, where in wheres.items() if f"{given}.".startswith(f"{name}.")]
-    return (inside or list(wheres.values()) or [name])[-1]
+def _where(name: str, wheres: Mapping[str, str], said: str) -> str:
+    """Settings that contradict each other: of those that are spoken of, the one given last."""
+    inside = {given: where for given, where in wheres.items() if f"{given}.".startswith(f"{name}.")}
+    among = inside or wheres
+    spoken = {word.replace("-", "_") for word in re.findall(r"\w[\w-]*", said)}
+    named = [where for given, where in among.items() if given.rpartition(".")[2] in spoken]
+    return (named or list(among.values()) or [name])[-1]
 
 
 def _what(error: ErrorDetails) -> str:

@@ -135,6 +135,21 @@ def test_settings_that_contradict_each_other_are_told_by_the_flag_given_last():
 
 
 @pytest.mark.parametrize(
+    ("flags", "first"),
+    [
+        ([("--pilot", "8"), ("--n", "8"), ("--m", "4"), ("--name", "a")], "--n 8: a pilot of 8"),
+        ([("--n", "8"), ("--m", "4"), ("--pilot", "8"), ("--out", "a")], "--pilot 8: a pilot of 8"),
+        (
+            [("--engine.sleep", "true"), ("--max-staleness", "1"), ("--steps", "3")],
+            "--max-staleness 1: sleep: with --max-staleness",
+        ),
+    ],
+)
+def test_a_flag_that_has_nothing_to_do_with_it_is_not_blamed(flags, first):
+    assert complaint(of_flags, *flags).startswith(first)
+
+
+@pytest.mark.parametrize(
     ("flags", "expected"),
     [
         ((("--rule", "random"), ("--within", "ht")), "within: rule random has none. "),
