@@ -47,6 +47,11 @@ class Task:
         """Fill in the id and freeze what came as lists."""
         if not isinstance(self.prompt, str):
             object.__setattr__(self, "prompt", _messages(self.prompt))
+        if isinstance(self.reference, str):
+            raise UsageError(
+                f"Task: its reference is one text ({self.reference[:40]!r}). "
+                "Give a tuple of them, one for each turn of the assistant."
+            )
         if self.reference is not None:
             object.__setattr__(self, "reference", tuple(self.reference))
         if not self.id:

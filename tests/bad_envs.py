@@ -11,14 +11,15 @@ import threading
 import time
 import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import BaseModel
 
 from agentrl.env import ToolEnv
 from agentrl.errors import ToolError
 from agentrl.task import ListTasks, ProceduralTasks, Task
-from agentrl.tooling import tool
+from agentrl.tooling import ToolResult, tool
 
 HOLD = threading.Event()
 """Set at the end of the tests, so that what hangs may end."""
@@ -203,6 +204,155 @@ class SharesState(Good):
         super().start(task)
         self.seen.append(task.id)
         return f"You are number {len(self.seen)}."
+
+
+class KeepsFromInit(Good):
+    """What was looked at in an earlier episode still counts."""
+
+    def __init__(self):
+        self.seen = []
+
+    @tool
+    def look(self, box: int) -> str:
+        """Read the label of a box."""
+        if not 0 <= box < 200:
+            raise ToolError("there is no such box.")
+        self.seen.append(_task(box).answer)
+        return self.seen[-1]
+
+    def reward(self, task, trajectory):
+        said = trajectory.answer.strip() == task.answer
+        return {"correct": float(said and task.answer in self.seen)}
+
+
+class Notes:
+    def __init__(self):
+        self.rows = []
+
+
+class RemembersInAnObject(Good):
+    notes = Notes()
+
+    def start(self, task):
+        super().start(task)
+        self.notes.rows.append(task.id)
+
+
+NOTED: list[str] = []
+
+
+class RemembersInTheModule(Good):
+    def start(self, task):
+        super().start(task)
+        NOTED.append(task.id)
+
+
+SHARED = [
+    Task(f"How is box {i} labelled?", _task(i).answer, meta={"played": 0}) for i in range(200)
+]
+
+
+class ChangesItsTask(Good):
+    @classmethod
+    def tasks(cls, split):
+        return ListTasks(SHARED, split=split)
+
+    def start(self, task):
+        super().start(task)
+        task.meta["played"] += 1
+
+
+class SaysASet(Good):
+    @tool
+    def colours(self) -> set[str]:
+        """List the colours of boxes."""
+        return {"red", "green", "blue", "white", "black"}
+
+
+class SaysAnAddress(Good):
+    @tool
+    def shelf(self) -> str:
+        """Show the shelf."""
+        return repr(object())
+
+
+class LeavesALoopTask(Good):
+    async def start(self, task):
+        super().start(task)
+        self.waiting = asyncio.get_running_loop().create_task(asyncio.sleep(30))
+
+
+class LeavesFilesHere(Good):
+    @tool
+    def note(self) -> str:
+        """Write a note."""
+        with tempfile.NamedTemporaryFile(dir=".", prefix="note-", delete=False):
+            return "noted"
+
+
+class BreaksOnAChoice(Good):
+    @tool
+    def sort(self, by: Literal["label", "size"] = "label") -> str:
+        """Sort the boxes."""
+        return {"label": "a0x b1x"}[by]
+
+
+class Place(BaseModel):
+    shelf: int
+    row: int = 0
+
+
+class BreaksOnAModel(Good):
+    @tool
+    def put(self, place: Place) -> str:
+        """Put the box somewhere."""
+        return str(10 // place.row)
+
+
+class RunsOn(Good):
+    @tool(timeout=0.2)
+    def shake(self, times: int) -> str:
+        """Shake the box."""
+        while times > 10 and not HOLD.wait(0.01):
+            pass
+        return "done"
+
+
+class BreaksWhereNothingWasSaid(Good):
+    def reward(self, task, trajectory):
+        return {"correct": float(trajectory.turns[-1].text.strip() == task.answer)}
+
+
+class BreaksInOtherTasks(Good):
+    def reward(self, task, trajectory):
+        if task.answer != "a0x" and not trajectory.turns[0].calls:
+            raise ValueError("nothing was looked at")
+        return super().reward(task, trajectory)
+
+
+class PaysByTheCall(Good):
+    @tool
+    def look(self, box: int) -> ToolResult:
+        """Read the label of a box."""
+        if not 0 <= box < 200:
+            raise ToolError("there is no such box.")
+        return ToolResult(str(_task(box).answer), reward=0.1)
+
+
+class TakesAnyAnswer(Good):
+    def reward(self, task, trajectory):
+        return {"correct": float(task.answer in trajectory.answer.split())}
+
+
+class TellsFromMeta(Good):
+    @classmethod
+    def tasks(cls, split):
+        every = [(f"Box {i}?", f"b{i}x") for i in range(200)]
+        return ListTasks([Task(w, gold, meta={"label": gold}) for w, gold in every], split=split)
+
+    def start(self, task):
+        super().start(task)
+        return f"(It says {task.meta['label'].upper()}.)"
 
 
 class DrawsGlobally(Good):

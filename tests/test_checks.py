@@ -9,17 +9,22 @@ import os
 import random
 import subprocess
 import sys
+from enum import Enum
+from typing import Annotated, Literal
 
 import pytest
+from pydantic import BaseModel, Field
 
 import agentrl
 from agentrl.checks import check_env
 from agentrl.checks.bench import Bench
+from agentrl.checks.calls import sensible
 from agentrl.checks.run import run_checks
 from agentrl.checks.subject import subject_of
 from agentrl.checks.surroundings import descendants, told_to
 from agentrl.checks.table import CHECKS
 from agentrl.errors import UsageError
+from agentrl.tooling import tool
 from tests import bad_envs
 from tests.bad_envs import Good
 
@@ -76,6 +81,22 @@ MISTAKES = [
     ("SetsVariables", "leaks", "start"),
     ("ChangesFolder", "leaks", "start"),
     ("SharesState", "seeds", "start"),
+    ("KeepsFromInit", "seeds", None),
+    ("RemembersInAnObject", "leaks", None),
+    ("RemembersInTheModule", "leaks", None),
+    ("ChangesItsTask", "leaks", "start"),
+    ("SaysASet", "again", "colours"),
+    ("SaysAnAddress", "arguments", "shelf"),
+    ("LeavesALoopTask", "leaks", "start"),
+    ("LeavesFilesHere", "leaks", None),
+    ("BreaksOnAChoice", "arguments", "sort"),
+    ("BreaksOnAModel", "arguments", "put"),
+    ("RunsOn", "arguments", "shake"),
+    ("BreaksWhereNothingWasSaid", "scored", "reward"),
+    ("BreaksInOtherTasks", "scored", "reward"),
+    ("PaysByTheCall", "wrong", None),
+    ("TakesAnyAnswer", "wrong", "reward"),
+    ("TellsFromMeta", "gold", "start"),
     ("DrawsGlobally", "seeds", "start"),
     ("DrawsGlobally", "randomness", "start"),
     ("Seeds", "randomness", "start"),
@@ -98,7 +119,8 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("name", "check", "attribute"), MISTAKES)
-def test_a_mistake_is_found_at_its_line(name, check, attribute):
+def test_a_mistake_is_found_at_its_line(name, check, attribute, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     kind = getattr(bad_envs, name)
     checks = [c for c in CHECKS if c.vital or c.name == check]
     seconds = 1.0 if name.startswith(("Hangs", "Waits")) else SECONDS
@@ -113,6 +135,40 @@ def test_a_mistake_is_found_at_its_line(name, check, attribute):
     assert found.why.endswith((".", "?"))
     assert found.next.endswith(".")
     assert "\n" not in str(found)
+
+
+class Order(BaseModel):
+    item: str
+    count: Annotated[int, Field(ge=1)] = 1
+
+
+class Size(Enum):
+    SMALL = "small"
+    LARGE = "large"
+
+
+def test_calls_that_are_tried_are_such_that_a_tool_takes_them():
+    class Shelf(Good):
+        @tool
+        def fill(
+            self,
+            orders: Annotated[list[Order], Field(min_length=1)],
+            size: Size,
+            where: Literal["top", "bottom"],
+            row: Annotated[int, Field(gt=3, lt=9)] = 4,
+            note: str | None = None,
+            pair: tuple[int, str] = (1, "a"),
+            code: Annotated[str, Field(min_length=3)] = "abc",
+            share: Annotated[float, Field(le=0.5)] = 0.1,
+        ) -> str:
+            """Fill a shelf."""
+            return "done"
+
+    spec = Shelf._tools["fill"]
+    tried = [spec.check(given) for _, given in sensible(spec)]
+    assert {call["where"] for call in tried} == {"top", "bottom"}
+    assert set(Size) == {call["size"] for call in tried}
+    assert len(tried) > 5
 
 
 def test_a_process_that_checks_what_hangs_comes_to_its_end():

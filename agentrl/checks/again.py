@@ -12,20 +12,23 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from agentrl.checks.bench import Bench, Skip
+from agentrl.checks.bench import SEED, Bench, Skip
 from agentrl.checks.report import Problem
-from agentrl.elsewhere import step_all
+from agentrl.checks.seeds import shown
+from agentrl.elsewhere import said_of, step_all
 from agentrl.errors import EnvironmentFault, blame
+from agentrl.formats.hermes import parse
 from agentrl.task import SPLITS
 from agentrl.vector import vectorised
 
 
 def again(bench: Bench) -> Iterator[Problem]:
-    """Another process finds it by its text, and has the same tasks."""
+    """Another process finds it by its text, and has the same tasks and episodes."""
     subject = bench.subject
     if not subject.address:
         raise Skip("no text leads to it: it is an instance, or stands in a function or a script")
@@ -37,11 +40,22 @@ def again(bench: Bench) -> Iterator[Problem]:
             f"--env {subject.address} in another process: {there['problem']}",
             "Let importing and making it depend on nothing but its options.",
         )
-    elif there["tasks"] != here:
+        return
+    if there["tasks"] != here:
         yield Problem(
             subject.line("task_source", "tasks"),
             "another process has other tasks at the same positions.",
             "Do not go through sets, hash(), listings of folders or time to make them.",
+        )
+        return
+    found = _otherwise(_played(bench), there["said"])
+    if found:
+        script, position, how = found
+        what = f"turn {position}" if position else "opening"
+        yield Problem(
+            _writer(bench, script, position),
+            f"in another process the same task has another {what}: {how}",
+            "Sort what comes from sets, listings of folders or hash() before a policy reads it.",
         )
 
 
@@ -50,6 +64,35 @@ def vector(bench: Bench) -> Iterator[Problem]:
     with blame(EnvironmentFault, "agentrl.make_vec"):
         step_all(vectorised([bench.subject.make] * 2))
     yield from ()
+
+
+def _scripts(bench: Bench) -> list[list[str]]:
+    """What is said in the first train task."""
+    return [list(words) for words in bench.scripts(bench.picked["train"][0])]
+
+
+def _played(bench: Bench) -> list[list[str]]:
+    task = bench.picked["train"][0]
+    return [said_of(bench.subject.make(), task, words, SEED) for words in _scripts(bench)]
+
+
+def _otherwise(
+    here: Sequence[Sequence[str]], there: Sequence[Sequence[str]]
+) -> tuple[int, int, str] | None:
+    """The first thing that differs: in which script and row, and how."""
+    for script, (ours, theirs) in enumerate(zip(here, there, strict=True)):
+        for position, (first, second) in enumerate(zip_longest(ours, theirs, fillvalue="")):
+            if first != second:
+                return script, position, shown(first, second)
+    return None
+
+
+def _writer(bench: Bench, script: int, position: int) -> str:
+    """The line of what wrote a row: a tool, where its turn calls one."""
+    if not position:
+        return bench.subject.line("start", "tasks")
+    calls = parse(_scripts(bench)[script][position - 1]).calls
+    return bench.subject.line(*(call.name for call in calls), "reply", "reward", "start")
 
 
 def _asked(bench: Bench) -> dict[str, Any]:
@@ -63,6 +106,8 @@ def _asked(bench: Bench) -> dict[str, Any]:
             "text": subject.address,
             "options": subject.options or {},
             "positions": {s: _positions(bench, s) for s in SPLITS},
+            "seed": SEED,
+            "scripts": _scripts(bench),
         }
         done = subprocess.run(
             [sys.executable, "-c", "from agentrl.elsewhere import answer; answer()"],
@@ -76,7 +121,7 @@ def _asked(bench: Bench) -> dict[str, Any]:
         )
         if not file.exists():
             said = done.stderr.strip().splitlines() or ["it ended without a word"]
-            return {"problem": said[-1], "tasks": {}}
+            return {"problem": said[-1], "tasks": {}, "said": []}
         answered: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         return answered
 

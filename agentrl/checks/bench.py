@@ -122,6 +122,16 @@ class Bench:
         calls = [hermes(name, sample(spec.parameters)) for name, spec in known.items()]
         return (*calls, DUNNO)
 
+    def scripts(
+        self, task: Task, specs: Mapping[str, ToolSpec] | None = None
+    ) -> list[tuple[str, ...]]:
+        """What to say in several episodes: `words`, their last turn alone, and each tool once."""
+        known = self.specs(task) if specs is None else specs
+        words = self.words(task, known)
+        calls = tuple(hermes(name, sample(spec.parameters)) for name, spec in known.items())
+        found = (words, words[-1:], (*calls, DUNNO))
+        return list(dict.fromkeys(found))
+
     def play(
         self, task: Task, words: Sequence[str], env: ToolEnv | None = None
     ) -> tuple[Trajectory, int]:

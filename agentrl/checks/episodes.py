@@ -7,25 +7,32 @@ Not   a judgement of rewards (rewards.py)
 
 from __future__ import annotations
 
+import asyncio
 import io
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
+from itertools import chain
 
 from gymnasium.utils import env_checker
 
-from agentrl.checks.bench import DUNNO, Bench
+from agentrl.checks.bench import DUNNO, SEED, Bench
 from agentrl.checks.calls import ODD
 from agentrl.checks.report import Problem
 from agentrl.env import ToolEnv
 from agentrl.errors import EnvironmentFault, blame
 from agentrl.message import Message
+from agentrl.scoring import EpisodeEnd
+from agentrl.task import Task
 from agentrl.template import difference
 from agentrl.trajectory import Branch, Stop, Trajectory
 
 GARBAGE = ("", DUNNO, ODD.replace("\ud800", ""), "<tool_call>\n{", "Answer: nan", "9" * 5000)
 """What an untrained policy might say; each must be scored."""
+_ANSWER = (
+    "Answer or score whatever is said; raise EnvironmentFault only for what no policy can cause."
+)
 _CONTROL = re.compile(r"<\|\w+\|>")
 
 
@@ -52,26 +59,60 @@ def gymnasium(bench: Bench) -> Iterator[Problem]:
 
 def scored(bench: Bench) -> Iterator[Problem]:
     """Whatever is said, the episode ends and is scored; nothing is printed."""
-    task = bench.tasks[0]
     said = io.StringIO()
     with redirect_stdout(said):
-        for words in (bench.words(task), *((text,) for text in GARBAGE)):
-            played = bench.play(task, words)[0]
-            if played.stop is Stop.ENV_ERROR:
-                shown = repr("".join(words)[:40])
-                yield Problem(
-                    bench.subject.told(played.problem),
-                    f"the policy said {shown}, and it broke: {_line(played.problem)}",
-                    "Answer or score whatever is said; raise EnvironmentFault only for what no "
-                    "policy can cause.",
-                )
-                break
+        why = next(chain(_said(bench), _cut(bench)), None)
+    if why is not None:
+        yield why
     if said.getvalue().strip():
         yield Problem(
             bench.subject.line("start"),
             f"it prints ({said.getvalue().strip()[:60]!r}). Thousands of episodes would too.",
             "Take the print out, or use logging.",
         )
+
+
+def _said(bench: Bench) -> Iterator[Problem]:
+    """What broke where something was said to the end of an episode."""
+    first, *others = bench.tasks
+    spoken = [(first, bench.words(first)), *((first, (text,)) for text in GARBAGE)]
+    for task, words in (*spoken, *((task, (DUNNO,)) for task in others)):
+        played = bench.play(task, words)[0]
+        if played.stop is not Stop.ENV_ERROR:
+            continue
+        broke = _line(played.problem)
+        where = bench.subject.told(played.problem)
+        if played.turns:
+            shown = repr("".join(words)[:40])
+            yield Problem(where, f"the policy said {shown}, and it broke: {broke}", _ANSWER)
+        else:
+            yield Problem(where, f"an episode cannot begin: {broke}", "Mend that line.")
+
+
+def _cut(bench: Bench) -> Iterator[Problem]:
+    """What broke where a limit of the driver's ended an episode, at its begin or later."""
+    task = bench.tasks[0]
+    words = bench.words(task)
+    for stop, count in ((Stop.CONTEXT, 0), (Stop.MAX_TOKENS, 1), (Stop.TIMEOUT, len(words) - 1)):
+        end = asyncio.run(_ended(bench.subject.make(), task, words[:count], stop))
+        if end.stop is Stop.ENV_ERROR:
+            yield Problem(
+                bench.subject.told(end.problem),
+                f"the limit {stop} ended an episode after {count} turns, and it broke: "
+                f"{_line(end.problem)}",
+                "Score what there is, also where nothing was said.",
+            )
+
+
+async def _ended(env: ToolEnv, task: Task, words: Sequence[str], stop: Stop) -> EpisodeEnd:
+    await env.areset(seed=SEED, options={"task": task})
+    try:
+        for text in words:
+            if env.end is None:
+                await env.astep(text)
+        return await env.aend(stop)
+    finally:
+        await env.arelease()
 
 
 def tokens(bench: Bench) -> Iterator[Problem]:

@@ -6,9 +6,9 @@ Not   what tools answer: telling it there may be their purpose
 
 Two ways, since words such as 7 are everywhere. A task gets another answer that no text holds by
 chance; where that turns up, the environment passes answers on. And over some tasks their own
-answers are compared with those of other tasks: where prompts hold their own far more often, the
-task's author wrote it there. A task that must show its answer, as a text to read does, says so
-with `meta={"shows_answer": True}` and is left out of the second.
+answers are compared with those of other tasks: where prompts, or what `start` adds, hold their
+own far more often, the author wrote it there. A task that must show its answer, as a text to read
+does, says so with `meta={"shows_answer": True}` and is left out of the second.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from collections.abc import Iterator, Sequence
 from numbers import Real
 from typing import Any
 
-from agentrl.checks.bench import Bench, with_answer
+from agentrl.checks.bench import SEED, Bench, with_answer
 from agentrl.checks.report import Problem
 from agentrl.checks.surroundings import descendants, told_to
 from agentrl.env import ToolEnv
+from agentrl.message import Message
 from agentrl.opening import opening_of
 from agentrl.task import SPLITS, Task
 from agentrl.trajectory import Stop
@@ -46,14 +47,20 @@ def gold(bench: Bench) -> Iterator[Problem]:
                 "Keep it in task.answer, where only reward looks.",
             )
             return
-    shared = _written(bench)
-    if shared > SHARE:
+    for what, writer, texts in (
+        ("prompts", "tasks", _prompts(_many(bench.env))),
+        ("openings", "start", _openings(bench)),
+    ):
+        shared = _shared(texts)
+        if shared <= SHARE:
+            continue
         yield Problem(
-            bench.subject.line("tasks"),
-            f"{shared:.0%} of prompts hold their own answer.",
+            bench.subject.line(writer, "tasks"),
+            f"{shared:.0%} of {what} hold their own answer.",
             'Take it out; where it must be there, as in a text to read, set meta={"shows_answer": '
             "True}.",
         )
+        return
 
 
 def _planted(bench: Bench, task: Task) -> str:
@@ -75,7 +82,7 @@ def _planted(bench: Bench, task: Task) -> str:
     if played.stop is Stop.ENV_ERROR:
         bench.notes.append("it takes no other answer, so only prompts were read")
         return ""
-    seen["the opening"] = "\n".join(m["content"] for m in played.opening)
+    seen["the opening"] = _text(played.opening)
     seen["the schema of a tool"] = json.dumps(env.tool_schemas(), ensure_ascii=False)
     return next((place for place, text in seen.items() if _holds(text)), "")
 
@@ -96,20 +103,44 @@ def _disguised(answer: Any) -> Any:
 
 
 def _holds(text: str) -> bool:
-    return WORD in text or str(NUMBER) in text
+    return WORD in text.casefold() or str(NUMBER) in text
 
 
-def _written(bench: Bench) -> float:
-    """By how much more prompts hold their own answers than those of other tasks."""
-    tasks = [t for t in _many(bench.env) if not (t.meta or {}).get("shows_answer")]
-    texts = ["\n".join(m["content"] for m in opening_of("", task)) for task in tasks]
-    golds = [_golds(task.answer) for task in tasks]
-    known = [i for i, words in enumerate(golds) if words]
+def _shared(texts: Sequence[tuple[Any, str]]) -> float:
+    """By how much more of the texts hold their own answers than those of other tasks."""
+    known = [(words, text.casefold()) for gold, text in texts if (words := _golds(gold))]
     if len(known) < 2:
         return 0.0
-    own = sum(_any(golds[i], texts[i]) for i in known) / len(known)
-    others = sum(_any(golds[i], texts[known[k - 1]]) for k, i in enumerate(known)) / len(known)
-    return own - others
+    own = sum(_any(words, text) for words, text in known)
+    others = sum(_any(words, known[k - 1][1]) for k, (words, _) in enumerate(known))
+    return (own - others) / len(known)
+
+
+def _prompts(tasks: Sequence[Task]) -> list[tuple[Any, str]]:
+    """Answers with the prompts that tasks bring along."""
+    return [(t.answer, _text(opening_of("", t))) for t in tasks if not _shows(t)]
+
+
+def _openings(bench: Bench) -> list[tuple[Any, str]]:
+    """Answers with all that is said before the first turn, of a few tasks."""
+    found = []
+    for task in bench.tasks:
+        if not _shows(task):
+            env = bench.subject.make()
+            try:
+                opening, _ = env.reset(seed=SEED, options={"task": task})
+                found.append((task.answer, f"{_text(opening)}\n{json.dumps(env.tool_schemas())}"))
+            finally:
+                env.close()
+    return found
+
+
+def _shows(task: Task) -> bool:
+    return bool((task.meta or {}).get("shows_answer"))
+
+
+def _text(messages: Sequence[Message]) -> str:
+    return "\n".join(m["content"] for m in messages)
 
 
 def _many(env: ToolEnv) -> list[Task]:
@@ -125,9 +156,11 @@ def _golds(answer: Any) -> list[str]:
     """The words that give an answer away; of lists and tables only the whole would."""
     if answer is None or isinstance(answer, bool):
         return []
+    if isinstance(answer, float) and answer.is_integer():
+        return [str(answer), str(int(answer))]
     if isinstance(answer, str | int | float):
-        return [str(answer)] if str(answer).strip() else []
-    return [json.dumps(answer, ensure_ascii=False, default=str)]
+        return [str(answer).casefold()] if str(answer).strip() else []
+    return [json.dumps(answer, ensure_ascii=False, default=str).casefold()]
 
 
 def _any(words: Sequence[str], text: str) -> bool:

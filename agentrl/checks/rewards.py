@@ -7,12 +7,18 @@ Not   a search for other ways to be paid: only a few wrong answers are tried
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from agentrl.checks.bench import DUNNO, Bench, Skip
 from agentrl.checks.report import Problem
 from agentrl.task import Task
 from agentrl.trajectory import Stop, Trajectory
+
+SLACK = 1e-9
+MOST_AGAIN = 3
+"""Times that a turn is said again."""
+CALL = "<tool_call>"
 
 
 def reference(bench: Bench) -> Iterator[Problem]:
@@ -51,7 +57,7 @@ def wrong(bench: Bench) -> Iterator[Problem]:
         if not first.correct:
             raise Skip("the reference is not correct itself")
         best = first.reward
-        for label, words in _attempts(task, referred):
+        for label, words in _attempts(bench, task, referred):
             played = bench.sound(task, words)
             if played.correct:
                 why = f"{label} counts as correct for {_name(task)}."
@@ -61,17 +67,51 @@ def wrong(bench: Bench) -> Iterator[Problem]:
                 continue
             yield Problem(where, why, "Give the top reward for right answers alone.")
             return
+        if best is not None and (more := _milked(bench, task)) > best + SLACK:
+            yield Problem(
+                where,
+                f"the reference of {_name(task)} earns {best:g}, and {more:g} where its first turn "
+                "is said again and again.",
+                "Pay for a thing once, at its first time in an episode.",
+            )
+            return
 
 
-def _attempts(task: Task, others: Sequence[Task]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _milked(bench: Bench, task: Task) -> float:
+    """What the reference earns where its first turn is repeated as often as there is room."""
+    words = task.reference or ()
+    room = min(bench.env.max_turns - len(words), MOST_AGAIN)
+    if len(words) < 2 or room < 1:
+        return -math.inf
+    played = bench.sound(task, (*words[:1] * room, *words))
+    return -math.inf if played.reward is None else played.reward
+
+
+def _attempts(
+    bench: Bench, task: Task, others: Sequence[Task]
+) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield "an empty answer", ("",)
     yield f"the answer {DUNNO!r}", (DUNNO,)
+    yield "a call of each tool", (*bench.scripts(task)[-1][:-1], DUNNO)
+    yield from _everything(task, others)
     own = (task.reference or ("",))[-1]
     for other in others:
         said = (other.reference or ("",))[-1]
         if other.answer != task.answer and said != own:
             yield "the answer to another task", (said,)
             return
+
+
+def _everything(task: Task, others: Sequence[Task]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The reference whose last turn names the answers of other tasks as well."""
+    *before, own = task.reference or ("",)
+    lasts = [(other.reference or ("",))[-1] for other in others if other.answer != task.answer]
+    said = [last for last in dict.fromkeys(lasts) if last != own]
+    if len(said) > 1 and not any(CALL in last for last in (own, *said)):
+        # Neither first nor last, where an answer may rightly be looked for.
+        half = len(said) // 2
+        text = " ".join((*said[:half], own, *said[half:]))
+        yield "an answer that names the answers of other tasks too", (*before, text)
 
 
 def _broke(played: Trajectory) -> str:

@@ -53,6 +53,18 @@ class Subject:
                     return _place(getattr(found, "__func__", found)) or self._class_line
         return self._class_line
 
+    def assigned(self, name: str) -> str:
+        """`file:line` where the author's classes or modules give a name its value; or nothing."""
+        written = self.kind.__mro__[: self.kind.__mro__.index(ToolEnv)]
+        for owner in (*written, *(sys.modules.get(base.__module__) for base in written)):
+            with suppress(TypeError, OSError):
+                lines, first = inspect.getsourcelines(owner) if owner else ([], 0)
+                for number, line in enumerate(lines, max(first, 1)):
+                    if re.match(rf"\s*{re.escape(name)}\s*[:=]", line):
+                        file = inspect.getsourcefile(owner) if owner else ""
+                        return _shown(file or "", number)
+        return ""
+
     def tool_line(self, spec: ToolSpec) -> str:
         """`file:line` of a tool; of the class where it is made at run time."""
         fn: Any = spec.fn

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -17,12 +18,13 @@ from dataclasses import replace
 
 from agentrl.calling import run_calls
 from agentrl.checks.bench import Bench, Skip
-from agentrl.checks.calls import nonsense, sample
+from agentrl.checks.calls import nonsense, sample, sensible
 from agentrl.checks.report import Problem
 from agentrl.env import ToolEnv
 from agentrl.errors import EnvironmentFault
 from agentrl.message import ToolCall
 from agentrl.tooling import ToolSpec
+from agentrl.workers import Share
 
 LONGEST = 3600.0
 """Seconds; a tool with a higher limit has none in practice."""
@@ -31,6 +33,12 @@ SHORT = 0.001
 STALL = 1.0
 """Seconds that a tool may keep the event loop from everyone."""
 MOST_TURNS = 1_000_000
+PATIENCE = 2.0
+"""Seconds that a thread whose time is up may go on."""
+_ENDLESS = "it runs on"
+_BOUND = "Bound what it loops over and waits for."
+_ANSWER = "Raise agentrl.ToolError, or return, what the policy can use."
+_ADDRESS = re.compile(r" at 0x[0-9a-f]{6,}>")
 
 
 def told(bench: Bench) -> Iterator[Problem]:
@@ -60,7 +68,7 @@ def arguments(bench: Bench) -> Iterator[Problem]:
             yield Problem(
                 bench.subject.tool_line(spec),
                 f"{spec.name} with {why}",
-                "Raise agentrl.ToolError, or return, what the policy can use.",
+                _BOUND if _ENDLESS in why else _ANSWER,
             )
     bench.notes.append(f"{count} calls")
 
@@ -93,9 +101,9 @@ async def _answers(bench: Bench, spec: ToolSpec) -> tuple[int, str]:
     env, tried = bench.subject.make(), 0
     try:
         await env.areset(seed=0, options={"task": bench.tasks[0]})
-        for label, given in nonsense(spec):
+        for label, given in (*sensible(spec), *nonsense(spec)):
             tried += 1
-            why = await _wrong(env, ToolCall(spec.name, given))
+            why = await _wrong(env, ToolCall(spec.name, given), spec)
             if why:
                 return tried, f"{label}: {why}"
     finally:
@@ -103,14 +111,16 @@ async def _answers(bench: Bench, spec: ToolSpec) -> tuple[int, str]:
     return tried, ""
 
 
-async def _wrong(env: ToolEnv, call: ToolCall) -> str:
+async def _wrong(env: ToolEnv, call: ToolCall, spec: ToolSpec) -> str:
     """What is wrong with a tool's answer; empty if nothing is."""
+    share = Share()
     try:
         (outcome,), _ = await run_calls(
             env._offered(),
             (call,),
             max_chars=env.max_result_chars,
             max_arguments=env.max_argument_chars,
+            share=share,
         )
     except EnvironmentFault as fault:
         return f"it broke the episode. {' '.join(str(fault).split())[:200]}"
@@ -118,7 +128,19 @@ async def _wrong(env: ToolEnv, call: ToolCall) -> str:
         return f"it raised what is not meant for the policy. {outcome.content[:200]!r}."
     if outcome.status == "ok" and outcome.content == "null":
         return "it returned None."
+    if found := _ADDRESS.search(outcome.content):
+        return f"its answer holds {found[0].strip()!r}, which is another one each time."
+    if outcome.status == "timeout" and await _runs_on(share):
+        return f"{_ENDLESS} after its {spec.timeout:g} seconds, and nobody can stop a thread."
     return "" if outcome.content.strip() else "it answered nothing."
+
+
+async def _runs_on(share: Share) -> bool:
+    """Whether a thread that was left behind does not come to its end soon."""
+    until = time.monotonic() + PATIENCE
+    while share.left and time.monotonic() < until:
+        await asyncio.sleep(0.05)
+    return bool(share.left)
 
 
 async def _unlimited(bench: Bench, spec: ToolSpec) -> tuple[str, str] | None:

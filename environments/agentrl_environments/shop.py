@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from agentrl_environments._shop_store import Store, state_after
 
 SIZES = {"train": 50_000, "test": 1_000}
 MAX_EMAIL = 100
+_NUMBER: Final = re.compile(r"(?<![\w.])\d{5}(?![\w.]*\d)")
+"""What numbers of orders and accounts and postcodes look like."""
 ASK = "May I have your e-mail and your postcode?"
 
 
@@ -125,9 +127,18 @@ class Shop(ToolEnv):
         gold = state_after(self._case, task.answer["do"])
         if self._broken or self._open().rows() != gold:
             return {"state": 0.0, "said": 0.0, "correct": 0.0}
-        said = trajectory.stop is Stop.ANSWER and _told(trajectory, task.answer)
+        said = trajectory.stop is Stop.ANSWER and self._told(trajectory, task.answer)
         state = said or bool(task.answer["do"])
         return {"state": 0.25 * state, "said": 0.25 * said, "correct": 0.5 * said}
+
+    def _told(self, trajectory: Trajectory, answer: Mapping[str, Any]) -> bool:
+        """Whether the customer heard what is due, the rules that forbid, and no made-up number."""
+        heard = "\n".join(turn.text for turn in trajectory.turns if not turn.calls)
+        rules = sorted(set(re.findall(r"\brules?\W{0,3}(\d)\b", heard, re.IGNORECASE)))
+        due = all(_holds(heard, fact) for fact in answer["say"])
+        return (
+            due and rules == answer["rules"] and set(_NUMBER.findall(heard)) <= _numbers(self._case)
+        )
 
     def _open(self) -> Store:
         assert self._store is not None
@@ -154,6 +165,12 @@ def _records(case: Case, of: Callable[[int], bool]) -> set[str]:
     prices = {money(item.cents) for order in orders for item in order.items}
     postcodes = {account.postcode for account in case.accounts if of(account.id)}
     return postcodes | prices | {order.address for order in orders}
+
+
+def _numbers(case: Case) -> set[str]:
+    """Every number of an order or account and every postcode that there is."""
+    accounts = {text for a in case.accounts for text in (str(a.id), a.postcode)}
+    return accounts | {str(order.id) for order in case.orders} | {case.postcode}
 
 
 def shop_task(rng: np.random.Generator, difficulty: str = "mixed") -> Task:
@@ -191,13 +208,6 @@ def _due(case: Case, wish: Wish) -> list[str]:
 
 def _price(case: Case, wish: Wish) -> str:
     return money(next(i.cents for i in case.order(wish.order).items if i.name == wish.item))
-
-
-def _told(trajectory: Trajectory, answer: Mapping[str, Any]) -> bool:
-    """Whether the customer heard every number that is due, and of exactly the rules that forbid."""
-    heard = "\n".join(turn.text for turn in trajectory.turns if not turn.calls)
-    rules = sorted(set(re.findall(r"\brules?\W{0,3}(\d)\b", heard, re.IGNORECASE)))
-    return rules == answer["rules"] and all(_holds(heard, fact) for fact in answer["say"])
 
 
 def _holds(text: str, fact: str) -> bool:
