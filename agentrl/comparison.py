@@ -86,7 +86,7 @@ def compare(every: Sequence[Recorded], *, force: bool = False) -> list[Compariso
                 f"({', '.join(why)}). Evaluate alike, or add --force to compare all the same."
             )
     return [
-        _paired(every[0].name, one.name, scored[0], found, why)
+        paired(every[0].name, one.name, scored[0], found, why)
         for one, found, why in zip(every[1:], scored[1:], reasons, strict=True)
     ]
 
@@ -125,9 +125,14 @@ def _unfinished(recorded: Recorded, scores: Scores) -> list[str]:
     return [f"{recorded.name} has {there} of {wanted} episodes"] if there < wanted else []
 
 
-def _paired(
+def paired(
     first: str, second: str, scores: Scores, others: Scores, why: tuple[str, ...]
 ) -> Comparison:
+    """Compare the scores of two.
+
+    Raises:
+        UsageError: there is no task that both have scored attempts at.
+    """
     pairs = []
     for task in sorted(scores.keys() & others.keys()):
         one = [s for s in scores[task].values() if s is not None]

@@ -12,7 +12,7 @@ import pytest
 
 from agentrl.cli.entry import main
 from agentrl.cli.envs_new import class_name
-from agentrl.cli.visible import visible
+from agentrl.visible import visible
 
 HERE = Path(__file__).parent
 GOOD = f"{HERE / 'bad_envs.py'}:Good"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from agentrl.cli.entry import DONE, PROBLEMS
 from agentrl.cli.output import output
 from agentrl.cli.parser import Parser
-from agentrl.cli.visible import visible
+from agentrl.visible import visible
 
 if TYPE_CHECKING:
     from agentrl.doctor.finding import Finding

@@ -26,6 +26,7 @@ DONE, FAILED, WRONG, PROBLEMS, INTERRUPTED = 0, 1, 2, 3, 130
 COMMANDS = {
     "train": ("agentrl.cli.train", "train a policy in an environment"),
     "eval": ("agentrl.cli.evaluate", "measure a policy on held-out tasks"),
+    "report": ("agentrl.cli.report", "tell of runs on one page, and in Markdown"),
     "runs": ("agentrl.cli.runs", "list runs: what, how far, how good"),
     "config": ("agentrl.cli.configs", "show, check and compare settings"),
     "doctor": ("agentrl.cli.doctor", "say what this machine can do, and what it lacks"),

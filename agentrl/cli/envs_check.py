@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from agentrl.cli.entry import DONE, PROBLEMS
 from agentrl.cli.options import parser_of, split_options
 from agentrl.cli.output import output
-from agentrl.cli.visible import visible
 from agentrl.errors import UsageError
+from agentrl.visible import visible
 
 if TYPE_CHECKING:
     from agentrl.checks import Report

@@ -17,8 +17,8 @@ from agentrl.cli.argument import arguments_of
 from agentrl.cli.entry import DONE, FAILED
 from agentrl.cli.options import parser_of, split_options
 from agentrl.cli.output import Output, output
-from agentrl.cli.visible import visible
 from agentrl.errors import UsageError, suggestion
+from agentrl.visible import visible
 
 if TYPE_CHECKING:
     from agentrl.env import ToolEnv

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agentrl.cli.entry import DONE
 from agentrl.cli.options import PREFIX, defaults_of, parser_of, split_options
 from agentrl.cli.output import Output, output
-from agentrl.cli.visible import visible
+from agentrl.visible import visible
 
 if TYPE_CHECKING:
     from agentrl.env import ToolEnv

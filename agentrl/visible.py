@@ -1,4 +1,4 @@
-"""Somebody's text for a terminal: what would steer it is shown instead.
+"""Somebody's text for a terminal or a page: what would steer it is shown instead.
 
 In    text of a policy, a tool or an author
 Out   the same text without control characters, except new lines and tabs

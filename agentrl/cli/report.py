@@ -1,0 +1,80 @@
+"""`agentrl report`: runs and evaluations → one page, and the same in Markdown."""
+
+from __future__ import annotations
+
+import os
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+
+from agentrl import disk
+from agentrl.cli.output import output
+from agentrl.cli.parser import Parser
+from agentrl.errors import UsageError
+
+EXAMPLES = (
+    "runs/tool_math-001",
+    "runs/pods runs/grpo --out comparison --no-open",
+)
+NAMES = ("report.html", "report.md")
+MOST = 8
+"""Runs in one report: more curves can't be told apart."""
+
+
+def run(words: Sequence[str]) -> int:
+    """Write both files."""
+    parser = Parser("report", "tell of runs on one page, and in Markdown", EXAMPLES)
+    parser.add_argument(
+        "run",
+        nargs="+",
+        metavar="RUN",
+        help="a run's folder or its name under --runs, or a folder of `agentrl eval --out`; "
+        "others are compared with the first",
+    )
+    parser.add_argument("--out", metavar="DIR", help="folder of both files [that of the first]")
+    parser.add_argument("--runs", default="runs", metavar="DIR", help="folder of all runs [runs]")
+    parser.add_argument("--no-open", action="store_true", help="write only, show no browser")
+    args = parser.read(words)
+    if len(args.run) > MOST:
+        raise UsageError(f"{len(args.run)} runs: curves can't be told apart. Give {MOST} at most.")
+    with output(args.json) as out:
+        from agentrl.log import cleaner
+        from agentrl.report.facts import facts_of
+        from agentrl.report.markdown import markdown
+        from agentrl.report.page import html
+        from agentrl.report.sections import document
+
+        every = [facts_of(text, args.runs) for text in args.run]
+        found = document(every, cleaner(os.environ))
+        folder = Path(args.out) if args.out else every[0].path
+        page, twin = _write(folder, html(found), markdown(found))
+        out.document = {
+            "html": str(page),
+            "markdown": str(twin),
+            "verdicts": [
+                {"of": name, "tone": one.tone, "text": one.text, "notes": list(one.notes)}
+                for name, one in found.verdicts
+            ],
+            "missing": list(found.notes),
+        }
+        for name, one in found.verdicts:
+            out.say(" ".join((f"{name}:" if len(every) > 1 else "", one.text, *one.notes)).strip())
+        for note in found.notes:
+            out.say(f"note: {note}")
+        out.say(f"{page}\n{twin}")
+        if not (args.no_open or args.json or args.quiet) and os.isatty(1):
+            webbrowser.open(page.resolve().as_uri())
+    return 0
+
+
+def _write(folder: Path, *texts: str) -> list[Path]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = [folder / name for name in NAMES]
+        for path, text in zip(paths, texts, strict=True):
+            disk.replace(path, text)
+    except OSError as error:
+        raise UsageError(
+            f"--out {folder}: cannot be written ({error.strerror}). Give a folder that can."
+        ) from error
+    return paths
