@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentrl import disk
-from agentrl.cli.output import output
+from agentrl.cli.output import output, visible
 from agentrl.cli.parser import Parser
 from agentrl.errors import UsageError
 
 EXAMPLES = (
     "runs/tool_math-001",
-    "runs/pods runs/grpo --out comparison --no-open",
+    "runs/pods runs/grpo --out comparison",
 )
 NAMES = ("report.html", "report.md")
 MOST = 8
@@ -33,7 +33,10 @@ def run(words: Sequence[str]) -> int:
     )
     parser.add_argument("--out", metavar="DIR", help="folder of both files [that of the first]")
     parser.add_argument("--runs", default="runs", metavar="DIR", help="folder of all runs [runs]")
-    parser.add_argument("--no-open", action="store_true", help="write only, show no browser")
+    parser.add_argument("--open", action="store_true", help="show it in the browser")
+    parser.add_argument(
+        "--no-open", dest="open", action="store_false", help="only write it [the default]"
+    )
     args = parser.read(words)
     if len(args.run) > MOST:
         raise UsageError(f"{len(args.run)} runs: curves can't be told apart. Give {MOST} at most.")
@@ -58,11 +61,12 @@ def run(words: Sequence[str]) -> int:
             "missing": list(found.notes),
         }
         for name, one in found.verdicts:
-            out.say(" ".join((f"{name}:" if len(every) > 1 else "", one.text, *one.notes)).strip())
+            named = f"{name}: " if len(every) > 1 else ""
+            out.say(visible(f"{named}{' '.join((one.text, *one.notes))}"))
         for note in found.notes:
-            out.say(f"note: {note}")
-        out.say(f"{page}\n{twin}")
-        if not (args.no_open or args.json or args.quiet) and os.isatty(1):
+            out.say(visible(f"note: {note}"))
+        out.say(visible(f"{page}\n{twin}"))
+        if args.open:
             webbrowser.open(page.resolve().as_uri())
     return 0
 

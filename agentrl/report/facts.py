@@ -186,9 +186,7 @@ def _settings(path: Path, missing: list[str]) -> tuple[dict[str, Any], dict[str,
     try:
         settings = flat(tomllib.loads((path / record.CONFIG).read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
-        missing.append(
-            f"config.toml cannot be read ({type(error).__name__}): settings are unknown."
-        )
+        missing.append(f"config.toml: {type(error).__name__}, so settings are unknown.")
     try:
         known = json.loads((path / record.ORIGIN).read_text(encoding="utf-8"))
         origin = {str(name): str(value) for name, value in known.items()}

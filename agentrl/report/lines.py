@@ -19,7 +19,7 @@ Lost = Counter[str]
 
 
 def placed(path: Path, lost: Lost) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Objects of a file, one at a time; a last line that was cut short is passed over."""
+    """Objects of a file, if there is one; a last line that was cut short is passed over."""
     start = 0
     try:
         with path.open("rb") as file:
@@ -31,6 +31,8 @@ def placed(path: Path, lost: Lost) -> Iterator[tuple[int, dict[str, Any]]]:
                     else:
                         yield start, row
                 start += len(line)
+    except FileNotFoundError:
+        return
     except OSError:
         lost[path.name] += 1
 
