@@ -17,6 +17,8 @@ from typing import Any, Self
 from agentrl import disk
 
 FILE = "manifest.json"
+SELF = "manifest_sha256"
+"""Of all else in the manifest; those of older versions have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class Manifest:
         """The manifest of a folder; None where it is missing or broken."""
         try:
             found = json.loads((folder / FILE).read_text(encoding="utf-8"))
+            if found.get(SELF, _digest(found)) != _digest(found):
+                return None
             files = {str(name): dict(entry) for name, entry in found["files"].items()}
             step, accuracy, about = int(found["step"]), found.get("accuracy"), found.get("about")
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -47,7 +51,8 @@ class Manifest:
     def write(self, folder: Path) -> None:
         """Put it into the folder that it tells about."""
         told = {"step": self.step, "accuracy": self.accuracy, "about": self.about}
-        text = json.dumps(disk.plain({**told, "files": self.files}), indent=1)
+        whole = disk.plain({**told, "files": self.files})
+        text = json.dumps({**whole, SELF: _digest(whole)}, indent=1)
         disk.replace(folder / FILE, text + "\n")
 
     def fault(self, folder: Path) -> str | None:
@@ -91,6 +96,11 @@ def _hash_fault(path: Path, entry: Mapping[str, Any]) -> str | None:
     except OSError as error:
         return f"cannot be read ({error.strerror})"
     return None if found == entry.get("sha256") else "is not what was written"
+
+
+def _digest(told: Mapping[str, Any]) -> str:
+    rest = {name: value for name, value in told.items() if name != SELF}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def _sha256(path: Path) -> str:
