@@ -43,8 +43,9 @@ def plain(value: Any) -> Any:
 
 
 def line(row: Mapping[str, Any]) -> str:
-    """One row as one line of strict JSON."""
-    return json.dumps(plain(row), ensure_ascii=False, allow_nan=False) + "\n"
+    """One row as one line of strict JSON; halves of surrogate pairs become question marks."""
+    text = json.dumps(plain(row), ensure_ascii=False, allow_nan=False) + "\n"
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -92,7 +93,7 @@ def replace(path: Path, text: str) -> None:
     """Put a whole file in place of an older one, which stays where this fails."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with aside.open("w", encoding="utf-8") as file:
+        with aside.open("w", encoding="utf-8", errors="replace") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

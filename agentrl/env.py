@@ -21,6 +21,7 @@ from agentrl.author import inherited, run_author
 from agentrl.blocking import PrivateLoop, refuse_running_loop
 from agentrl.calling import MAX_ARGUMENTS, Slot, run_calls
 from agentrl.errors import AgentRLError, EnvironmentFault, UsageError, blame
+from agentrl.formats.call import encodable
 from agentrl.formats.hermes import parse
 from agentrl.message import AssistantTurn, Message, ToolOutcome, Turn, copied
 from agentrl.opening import asked_for, opening_of
@@ -397,6 +398,8 @@ def _malformed(turn: Turn) -> bool:
 
 
 def _text_or_none(name: str, value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
+    if isinstance(value, str):
+        return encodable(value)
+    if value is None:
+        return None
     raise EnvironmentFault(f"{name} returned {type(value).__name__}. Return text or None.")

@@ -350,6 +350,42 @@ def test_a_line_that_is_no_episode_is_named(capsys, tmp_path, sums, line):
     assert "is no episode" in output.err
 
 
+HALVES = """
+from agentrl import ListTasks, Task, ToolEnv
+
+
+class Halves(ToolEnv):
+    \"\"\"Texts that no file can hold.\"\"\"
+
+    max_turns = 2
+
+    def task_source(self, split):
+        return ListTasks([Task("say", id="a\\ud800", meta={"difficulty": "\\ud800"})])
+
+    def start(self, task):
+        return "\\ud800"
+
+    def reply(self, turn):
+        return "\\udfff"
+
+    def reward(self, task, trajectory):
+        return {"\\ud800": 1.0}
+"""
+
+
+def test_halves_of_characters_end_no_evaluation(capsys, tmp_path):
+    (tmp_path / "halves.py").write_text(HALVES)
+    env, out = f"{tmp_path / 'halves.py'}:Halves", tmp_path / "e"
+    with serving(lambda body: said("yes")) as server:
+        assert run(capsys, *words(env, server.url, out))[0] == 0
+    local = ("--env", env, "--tasks", 1, "--rollout.max_turn_tokens", 8, "--out", tmp_path / "here")
+    assert run(capsys, "eval", *local)[0] == 0
+    for folder in (out, tmp_path / "here"):
+        whole = (folder / "summary.json").read_bytes()
+        assert run(capsys, "eval", "--resume", folder)[0] == 0
+        assert (folder / "summary.json").read_bytes() == whole
+
+
 FULL_EVALUATION = """
 import sys
 from pathlib import Path

@@ -30,9 +30,9 @@ class Output:
     """What is printed as JSON at the end, where that was asked for."""
 
     def say(self, text: str) -> None:
-        """Write a line for a person, where a person reads."""
+        """Write a line for a person, where a person reads; what would steer a terminal is shown."""
         if not self.as_json:
-            sys.stdout.write(f"{text}\n")
+            sys.stdout.write(f"{visible(text)}\n")
 
 
 def visible(text: str) -> str:
