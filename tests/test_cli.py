@@ -267,7 +267,7 @@ def test_a_dry_run_refuses_an_option_that_the_environment_does_not_have(there, c
 def test_a_resumed_run_starts_from_its_own_settings(there, call):
     run = there / "runs" / "old"
     run.mkdir(parents=True)
-    (run / "run.json").write_text("{}")
+    (run / "run.json").write_text('{"status": "stopped"}')
     (run / "config.toml").write_text("[env]\nname = 'mine.py'\n[select]\nm = 4\n")
     words = ("train", "--resume", "--steps", "99", "--dry-run", "--json")
     _, out, _ = call(*words)
