@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -128,6 +129,11 @@ class _Server(ThreadingHTTPServer):
         self.hosts = frozenset(names)
         self.origins = frozenset(f"http://{name}" for name in names)
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that went away is nobody's news; a mistake of ours is."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
 
 class _Handler(BaseHTTPRequestHandler):
     """Answers one request."""
@@ -150,9 +156,14 @@ class _Handler(BaseHTTPRequestHandler):
         elif not (known and slash):
             self._send(HTTPStatus.NOT_FOUND, "text/plain", "nothing here")
         else:
-            self._give(self.server.live.answer(name, parse_qs(parts.query)))
+            self._give(name, parse_qs(parts.query))
 
-    def _give(self, answer: Answer | None) -> None:
+    def _give(self, name: str, asked: dict[str, list[str]]) -> None:
+        try:
+            answer = self.server.live.answer(name, asked)
+        except (OSError, ValueError):  # a line has moved: the run went back to a checkpoint
+            self._send(HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", "in a moment")
+            return
         if answer is None:
             self._send(HTTPStatus.NOT_FOUND, "text/plain", "nothing here")
             return

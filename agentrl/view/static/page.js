@@ -123,7 +123,14 @@ function elsewhere() {
 
 let drawing = 0;
 
-async function draw() {
+function draw() {
+  return redraw().catch((error) => {
+    if (!state.story.live) throw error;
+    find('live').textContent = 'not reached';
+  });
+}
+
+async function redraw() {
   const mine = ++drawing;
   await load();
   if (mine !== drawing) return;
