@@ -59,6 +59,8 @@ class Rescored:
     to_wrong: int
     broken: int
     """Episodes that the new reward failed on, or gave none for."""
+    problem: str
+    """What the first of them said."""
     unknown: int
     """Episodes whose task the environment no longer has; they keep no reward."""
     diverged: int
@@ -68,8 +70,8 @@ class Rescored:
 
     def as_json(self) -> dict[str, Any]:
         """The document that `agentrl rescore --json` prints."""
-        names = ("reward", "episodes", "changed", "to_right", "to_wrong", "broken", "unknown")
-        counted = {name: getattr(self, name) for name in (*names, "diverged")}
+        names = ("reward", "episodes", "changed", "to_right", "to_wrong", "broken", "problem")
+        counted = {name: getattr(self, name) for name in (*names, "unknown", "diverged")}
         return {**counted, "accuracy": self.summary["accuracy"], "path": self.path}
 
 
@@ -80,6 +82,7 @@ class _Count:
     to_right: int = 0
     to_wrong: int = 0
     broken: int = 0
+    problem: str = ""
     unknown: int = 0
     diverged: int = 0
 
@@ -216,6 +219,7 @@ async def _one(
         end, same = EpisodeEnd(Stop.ENV_ERROR, problem=problem), True
     count.diverged += not same
     count.broken += end.reward is None
+    count.problem = count.problem or end.problem
     return _row(row, end)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, SupportsFloat
 
-from agentrl.errors import EnvironmentFault
+from agentrl.errors import EnvironmentFault, blame
 from agentrl.trajectory import Stop
 
 LARGEST = 1e100
@@ -74,7 +74,8 @@ def _number(where: str, value: Any) -> float:
             f"{where}: {type(value).__name__} is not a number. Return a float, a mapping of them, "
             "or None where the episode cannot be scored."
         )
-    number = float(value)
+    with blame(EnvironmentFault, where):
+        number = float(value)
     if not math.isfinite(number):
         raise EnvironmentFault(f"{where}: {number} is not finite. Return None without a score.")
     return number

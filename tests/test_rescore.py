@@ -56,6 +56,9 @@ async def nothing(task, trajectory):
 def breaks(task, trajectory):
     raise ValueError("no")
 
+def huge(task, trajectory):
+    return 10**400
+
 def one_argument(task):
     return 1.0
 """
@@ -117,9 +120,10 @@ def test_the_environments_own_reward_is_found_by_playing_the_turns_again(capsys,
 
 
 def test_a_reward_that_gives_nothing_or_breaks_leaves_no_score(capsys, tmp_path, counted):
-    for name, stop in (("nothing", "answer"), ("breaks", "env_error")):
+    for name, stop in (("nothing", "answer"), ("breaks", "env_error"), ("huge", "env_error")):
         found = rescored(capsys, counted, "--reward", f"{tmp_path / 'rewards.py'}:{name}")[1]
         assert (found["broken"], found["accuracy"]) == (3, None)
+        assert found["problem"]
         rows = list(journal.rows(counted / "rescored" / found["path"][-3:] / "episodes.jsonl"))
         assert {row["stop"] for row in rows} == {stop}
         assert all(row["reward"] is None and row["problem"] for row in rows)

@@ -42,6 +42,7 @@ def run(words: Sequence[str]) -> int:
             ("episodes", f"{found.episodes}, of which {found.changed} changed"),
             ("correct", f"{found.to_right} now right, {found.to_wrong} now wrong"),
             ("unscored", f"{found.broken} without a reward, {found.unknown} without their task"),
+            *([("the first says", found.problem)] if found.problem else []),
             ("diverged", f"{found.diverged} in which the environment said something else"),
             ("accuracy", interval(found.summary["accuracy"])),
             ("written", found.path),
