@@ -98,9 +98,15 @@ def _id(row: Mapping[str, Any]) -> str:
 def _scores(recorded: Recorded, task: Callable[[Mapping[str, Any]], str]) -> Scores:
     found: Scores = {}
     for row in recorded.rows():
-        valid = row["reward"] is not None and row["status"] != "error"
-        score = (float(bool(row.get("correct"))), float(row["reward"])) if valid else None
-        found.setdefault(task(row), {})[int(row["member"])] = score
+        try:
+            valid = row["reward"] is not None and row["status"] != "error"
+            score = (float(bool(row.get("correct"))), float(row["reward"])) if valid else None
+            found.setdefault(task(row), {})[int(row["member"])] = score
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"{recorded.name}: a line of task {row['task_id']} is no episode ({error}). "
+                "Name another file, or take the line out."
+            ) from error
     if not found:
         raise UsageError(f"{recorded.name}: it has no episodes yet. Let it end, or go on with it.")
     return found

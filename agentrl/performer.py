@@ -54,7 +54,7 @@ def performer_of(config: EvalConfig, max_context: int) -> Performer:
 
 def pinned(config: EvalConfig) -> EvalConfig:
     """The same settings, where a run's newest checkpoint is named by its step."""
-    run, _, step = config.eval.run.partition("@")
+    run, step = record.parted(config.eval.run)
     if not run or step:
         return config
     found = checkpoint.find(record.locate(run).checkpoints)

@@ -123,7 +123,7 @@ class RunFolder:
                 kept = [row for row in disk.rows(self.metrics) if row["step"] <= step]
                 disk.replace(self.metrics, "".join(disk.line(row) for row in kept))
             for path in [*self.path.glob("groups/*.jsonl"), *self.path.glob("heldout/*.jsonl")]:
-                if int(path.stem) > step:
+                if path.stem.isdecimal() and int(path.stem) > step:
                     path.unlink()
 
 
@@ -261,6 +261,14 @@ def locate(run: str, out: str = "runs") -> RunFolder:
             return RunFolder(path)
     what = f"{run}: no such run" if run else f"{out}: no run there"
     raise UsageError(f"{what}. A run is a folder with run.json. Give its path, or --out.")
+
+
+def parted(text: str) -> tuple[str, str]:
+    """RUN and STEP of `RUN` or `RUN@STEP`; a folder's own name may have an @ in it."""
+    if "@" not in text or (Path(text) / RUN).is_file():
+        return text, ""
+    run, _, step = text.rpartition("@")
+    return run, step
 
 
 def by_age(root: Path) -> list[Path]:

@@ -79,13 +79,14 @@ def recorded_in(text: str) -> Recorded:
     if path.is_dir() and any(path.glob("*.jsonl")) and not (path / "run.json").exists():
         files = tuple(sorted(path.glob("*.jsonl")))
         return _beside(text, path, files[-1:] if path.name == "heldout" else files)
-    run, _, step = text.partition("@")
+    run, step = record.parted(text)
     if path.is_dir() and not (path / "run.json").exists():
         raise UsageError(
             f"{text}: no episodes there. Name a folder that `agentrl eval --out` wrote, or a run."
         )
     folder = record.locate(run)
-    steps = sorted((folder.path / "heldout").glob("*.jsonl"))
+    found = sorted((folder.path / "heldout").glob("*.jsonl"))
+    steps = [path for path in found if path.stem.isdecimal()]
     wanted = [p for p in steps if not step or p.stem == step.zfill(6)]
     if not wanted:
         have = ", ".join(str(int(p.stem)) for p in steps) or "none"
@@ -113,9 +114,18 @@ def _of_run(path: Path, kind: str) -> dict[str, Any]:
         raise UsageError(
             f"{path / header.SETTINGS}: cannot be read ({error}). A run keeps its settings there."
         ) from error
+    try:
+        return _told(settings, held=kind == "heldout")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"{path / header.SETTINGS}: it has not the settings of a run ({error!r}). "
+            "Take it from a copy of the run."
+        ) from error
+
+
+def _told(settings: Mapping[str, Any], *, held: bool) -> dict[str, Any]:
     rollout = dict(settings.get("rollout", {}))
     limits = {name: rollout[name] for name in sorted(rollout) if name in header.LIMITS}
-    held = kind == "heldout"
     return {
         "env": settings["env"]["name"],
         "options": settings["env"].get("options", {}),

@@ -32,7 +32,7 @@ from agentrl.interrupt import Interrupt, listening
 from agentrl.measure import distinct, refuse_if_all_broke
 from agentrl.mixture import Mixture, mixture_of
 from agentrl.offline import RolloutConfig
-from agentrl.record import Mark, episode_row
+from agentrl.record import Mark, episode_row, parted
 from agentrl.render import renderer_for
 from agentrl.saved import Saved, saved
 from agentrl.task import Task
@@ -214,7 +214,7 @@ def _free(out: str) -> Path:
 def _weights(config: RolloutConfig, found: Saved | None) -> dict[str, Any]:
     if found is None:
         return {"model": config.model.name, "run": None, "step": None, "version": 0}
-    run = config.collect.run.partition("@")[0]
+    run = parted(config.collect.run)[0]
     return {
         "model": str(found.folder),
         "run": run,

@@ -31,7 +31,7 @@ def saved(run: str) -> Saved:
     Raises:
         UsageError: there is no such run or checkpoint.
     """
-    name, _, step = run.partition("@")
+    name, step = record.parted(run)
     if step and not step.isdigit():
         raise UsageError(f"--run {run}: {step!r} is no step. Write RUN or RUN@STEP.")
     folder = record.locate(name)

@@ -177,6 +177,29 @@ def test_steps_of_runs_are_compared_with_each_other_and_with_evaluations(capsys,
     assert "Measured steps: 0, 20" in compared(capsys, f"{run}@7", run)[1]["error"]
 
 
+def test_a_folder_may_have_an_at_in_its_name(capsys, tmp_path):
+    rows = {0: [row("t", False)], 20: [row("t", True)]}
+    run = run_folder(tmp_path / "me@home", rows)
+    for first in (f"{run}@0", run):
+        assert compared(capsys, first, run)[0] == 0
+    (run / "heldout" / "notes.jsonl").write_text("mine")
+    assert compared(capsys, run, run)[0] == 0
+    assert "Measured steps: 0, 20" in compared(capsys, f"{run}@7", run)[1]["error"]
+
+
+@pytest.mark.parametrize(
+    ("config", "line"),
+    [("", {}), ("env = 'x'", {}), (None, {"reward": "much"}), (None, {"member": None})],
+)
+def test_a_run_that_was_damaged_is_told_in_a_line(capsys, tmp_path, config, line):
+    whole = run_folder(tmp_path / "a", {0: [row("t", True)]})
+    other = run_folder(tmp_path / "b", {0: [row("t", True) | line]})
+    if config is not None:
+        (other / "config.toml").write_text(config)
+    assert main(["compare", str(whole), str(other)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 MEASURED = """
 import resource, sys, time
 from agentrl.cli import main

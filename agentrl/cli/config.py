@@ -71,7 +71,7 @@ def config_file(text: str) -> TomlFile:
 
 def as_trained(name: str, shared: Sequence[str] = SHARED) -> TomlFile:
     """What a run was trained in and how it was sampled: played otherwise, it would differ."""
-    from agentrl.record import locate
+    from agentrl.record import locate, parted
 
-    file = tomlfile.read(locate(name.partition("@")[0]).path / "config.toml")
+    file = tomlfile.read(locate(parted(name)[0]).path / "config.toml")
     return replace(file, values={k: v for k, v in file.values.items() if k in shared})
