@@ -332,4 +332,4 @@ def test_where_no_server_ever_took_the_weights_it_does_not_say_to_go_on(doubles,
     server = doubles()
     server.faults.add("500 /collective_rpc")
     with pytest.raises(EngineError, match="None ever took this run's weights"):
-        play([server], one_turn, patience=0.1)
+        play([server], one_turn, patience=600.0)  # it waits for nothing

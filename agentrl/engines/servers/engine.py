@@ -144,9 +144,11 @@ class ServersEngine:
 
     async def _until_any(self, version: int) -> None:
         """Where every server was lost, one may come back, and takes these weights first."""
+        # Where none ever had any, they can't take them: to wait would mend nothing.
+        hopeful = self._carrier.again and any(server.last for server in self.servers)
         while not any(server.open for server in self.servers):
             try:
-                if not self._carrier.again:
+                if not hopeful:
                     raise EngineError(f"engine vllm-server: {self._pool.obituary()}")
                 await self._pool.wait_for_any()
             except EngineError as error:
