@@ -146,6 +146,14 @@ def test_one_that_ends_while_it_starts_tells_the_last_error_it_said():
     assert shown == ["ValueError: no such model\n", "bye\n"]
 
 
+def test_one_that_was_killed_says_so_and_blames_no_line_of_its_log():
+    code = "import os, time; print('Error: of long ago', flush=True); os.kill(os.getpid(), 9)"
+    running = Running([sys.executable, "-c", code], os.environ, CPU, lambda line: None)
+    with pytest.raises(EngineError, match=r"was ended by SIGKILL\. Often .* memory") as caught:
+        running.wait()
+    assert "long ago" not in str(caught.value)
+
+
 def test_one_that_never_comes_up_is_given_up():
     running = started("import time; time.sleep(60)")
     try:

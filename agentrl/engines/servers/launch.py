@@ -282,14 +282,15 @@ class Running:
             self._reader.join(GRACE)
 
     def epitaph(self) -> str:
-        """Why it ended: the last error that it told."""
+        """Why it ended: a signal, or the last error that it told."""
         self._reader.join(1.0)
+        name, code = f"agentrl serve: vLLM {self.where.release}", self._process.returncode
+        if code < 0:
+            memory = " Often that is for want of memory." if code == -signal.SIGKILL else ""
+            return f"{name} was ended by {signal.Signals(-code).name}.{memory} Start it again."
         told = [line for line in self._last if "Error" in line] or list(self._last)[-1:]
         reason = told[-1].strip() if told else "it said nothing"
-        return (
-            f"agentrl serve: vLLM {self.where.release} ended with {self._process.returncode}: "
-            f"{reason}. --verbose shows all that it says."
-        )
+        return f"{name} ended with {code}: {reason.rstrip('.:')}. --verbose shows all that it says."
 
     def _signal(self, number: int) -> None:
         with suppress(ProcessLookupError):

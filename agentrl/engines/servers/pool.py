@@ -108,11 +108,11 @@ class Pool:
         """Ask a server nothing more until it has proved its weights again."""
         if not server.up:
             return
-        server.lose(cause)
+        server.lose(cause.rstrip("."))
         self.counts["servers_lost"] += 1
         left = sum(other.up for other in self.servers)
         self.tell(
-            f"{server.url}: given up: {cause}. Its {len(server.sessions)} episodes go on "
+            f"{server.url}: given up: {server.cause}. Its {len(server.sessions)} episodes go on "
             + (f"at {left} other servers." if left else "when a server comes back.")
         )
         self.lost(server)
