@@ -128,7 +128,7 @@ class EngineSection(Section):
         600.0, gt=0, description="Seconds a server may take for one step of a hand-over."
     )
     patience: float = Field(
-        120.0, ge=0, description="Seconds without any server after which the run ends."
+        300.0, ge=0, description="Seconds without any server after which the run ends."
     )
 
     @model_validator(mode="after")

@@ -41,7 +41,7 @@ class Patience:
     request: float = 60.0
     token: float = 1.0
     """More for each token that a turn may have."""
-    servers: float = 120.0
+    servers: float = 300.0
     """Without any server."""
     look: float = 15.0
     """Until a server that is busy with a turn is asked whether it lives, and for its answer."""
