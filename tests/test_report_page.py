@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from agentrl.cli.entry import main
+from agentrl.config import TrainConfig
 from agentrl.report.charts import svg
 from agentrl.report.document import Chart, Command, Document, Section, Table, Transcripts, Words
 from agentrl.report.facts import facts_of
@@ -20,6 +21,7 @@ from agentrl.report.sections import document
 from agentrl.report.series import Curve
 from agentrl.report.transcripts import Said, Told
 from agentrl.report.verdict import Verdict
+from agentrl.training import train
 from tests.browser import browsing, faint, nameless
 from tests.reported import facts_with, line, write_evaluation, write_run
 from tests.viewed import HOSTILE
@@ -189,6 +191,11 @@ def test_colours_are_the_page_s_own_and_text_is_text():
     assert re.search(r"<text[^>]*>50%</text>", drawn)
 
 
+def test_small_numbers_on_an_axis_keep_their_digits():
+    tiny = Curve((1, 2), (0.0, 0.0004))
+    assert re.search(r">0.0002</text>", svg(panel(lines=(Line(tiny, 0),))))
+
+
 def test_settings_that_differ_and_secrets(runs):
     other = facts_of(str(runs / "two"))
     changed = other.settings | {"select.m": 2, "env.options.api_key": "abcdefghij"}
@@ -211,6 +218,22 @@ def test_a_run_that_has_not_done_a_step_is_told_of(tmp_path):
     assert [section.name for section in found.sections] == ["runs", "settings", "again"]
     assert "It failed" in markdown(found)
     assert html(found)
+
+
+def test_a_run_that_was_trained_is_told_of_in_full(tmp_path):
+    config = TrainConfig.model_validate(
+        {
+            "select": {"n": 4, "m": 2},
+            "train": {"steps": 2, "tasks_per_step": 2},
+            "heldout": {"tasks": 3},
+            "run": {"out": str(tmp_path), "name": "run"},
+        }
+    )
+    train(config, command=["agentrl", "train"])
+    facts = facts_of(str(tmp_path / "run"))
+    assert (facts.status, facts.done, facts.missing) == ("done", 2, ())
+    names = [section.name for section in document([facts], str).sections]
+    assert {"curves", "selection", "costs", "stops", "health", "transcripts"} <= set(names)
 
 
 def test_learning_from_trajectories_has_a_page(tmp_path):

@@ -197,7 +197,9 @@ def _inlined(text: str, panel: Panel) -> str:
     text = re.sub(r'\b(id="|url\(#|href="#)', rf"\g<1>{panel.name}-", text)
     text = re.sub(r"#0[0-9a-f]{5}\b", lambda m: _named(m[0]), text)
     text = re.sub(r"font-family: [^;\"]*;? ?| transform=\"rotate\(-0 [^\"]*\"", "", text)
-    text = re.sub(r"(\.\d\d)\d+", r"\1", text.replace("xlink:href", "href"))
+    text = text.replace("xlink:href", "href")
+    # Only between quotation marks: what is written on an axis keeps its digits.
+    text = re.sub(r'="[^"]*"', lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m[0]), text)
     text = re.sub(r"\n\s*", "\n", text)
     names = f"{panel.name}-title {panel.name}-says"
     head = (
