@@ -12,7 +12,16 @@ import pytest
 from agentrl.cli.entry import main
 from agentrl.config import TrainConfig
 from agentrl.report.charts import svg
-from agentrl.report.document import Chart, Command, Document, Section, Table, Transcripts, Words
+from agentrl.report.document import (
+    Answer,
+    Chart,
+    Command,
+    Document,
+    Section,
+    Table,
+    Transcripts,
+    Words,
+)
 from agentrl.report.facts import facts_of
 from agentrl.report.markdown import markdown
 from agentrl.report.page import html
@@ -61,7 +70,8 @@ def hostile(text: str) -> Document:
         *(Command(text), Transcripts(text, (said,))),
     )
     verdict = Verdict("open", text, (text,))
-    return Document(text, ((text, verdict),), (text,), (Section("s", text, blocks),), text)
+    answer = Answer(text, text, verdict)
+    return Document(text, (answer,), (text,), (Section("s", text, blocks),), text)
 
 
 def test_a_page_asks_for_nothing_complains_of_nothing_and_fits(runs, chromium):
@@ -134,9 +144,10 @@ def test_the_twin_says_the_same_numbers(told, runs):
     page = entities.unescape((runs / "one" / "report.html").read_text())
     twin = entities.unescape((runs / "one" / "report.md").read_text())
     twin = re.sub(r"\\(.)", r"\1", twin)
-    for _, verdict in told.verdicts:
-        assert verdict.text in page
-        assert verdict.text in twin
+    for answer in told.answers:
+        for said in (answer.of, answer.about, answer.verdict.text, *answer.verdict.notes):
+            assert said in page
+            assert said in twin
     cells = [
         cell
         for section in told.sections
@@ -155,14 +166,14 @@ def test_the_twin_says_the_same_numbers(told, runs):
 
 def test_the_sections_come_in_the_order_of_questions(told):
     assert [section.name for section in told.sections] == [
-        *("runs", "curves", "selection", "costs", "tools", "stops"),
-        *("health", "transcripts", "settings", "again"),
+        *("curves", "selection", "costs", "tools", "stops"),
+        *("health", "transcripts", "runs", "settings", "again"),
     ]
     charts = [b for section in told.sections for b in section.blocks if isinstance(b, Chart)]
     axes = [[panel.x for panel in chart.panels] for chart in charts[:2]]
     assert axes == [["step", "seconds of training", "trained tokens"]] * 2
-    assert "two against one" in dict(told.verdicts)
-    assert dict(told.verdicts)["two against one"].notes[0].startswith("They differ in more")
+    assert [answer.of for answer in told.answers] == ["one", "two", "two against one"]
+    assert told.answers[2].verdict.notes[0].startswith("They differ in more")
 
 
 def test_the_same_run_makes_the_same_page_to_the_byte(told):

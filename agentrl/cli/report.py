@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import webbrowser
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from agentrl import disk
@@ -54,15 +55,12 @@ def run(words: Sequence[str]) -> int:
         out.document = {
             "html": str(page),
             "markdown": str(twin),
-            "verdicts": [
-                {"of": name, "tone": one.tone, "text": one.text, "notes": list(one.notes)}
-                for name, one in found.verdicts
-            ],
+            "verdicts": [{"of": answer.of, **asdict(answer.verdict)} for answer in found.answers],
             "missing": list(found.notes),
         }
-        for name, one in found.verdicts:
-            named = f"{name}: " if len(every) > 1 else ""
-            out.say(visible(f"{named}{' '.join((one.text, *one.notes))}"))
+        for answer in found.answers:
+            named = f"{answer.of}: " if len(every) > 1 else ""
+            out.say(visible(f"{named}{' '.join((answer.verdict.text, *answer.verdict.notes))}"))
         for note in found.notes:
             out.say(visible(f"note: {note}"))
         out.say(visible(f"{page}\n{twin}"))

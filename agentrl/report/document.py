@@ -82,12 +82,21 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """What is found of a run, or of one against another."""
+
+    of: str
+    about: str
+    """What kind of run it is, in a line; empty for a comparison."""
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A whole report."""
 
     title: str
-    verdicts: tuple[tuple[str, Verdict], ...]
-    """Run, or runs, and what is found of them."""
+    answers: tuple[Answer, ...]
     notes: tuple[str, ...]
     """What is missing."""
     sections: tuple[Section, ...]

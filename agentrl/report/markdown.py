@@ -35,9 +35,10 @@ def markdown(document: Document) -> str:
 
 def _blocks(document: Document) -> Iterator[str]:
     yield f"# {_safe(document.title)}"
-    for name, verdict in document.verdicts:
-        yield f"**{_safe(name)}.** {_safe(verdict.text)}"
-        yield from (_safe(note) for note in verdict.notes)
+    for answer in document.answers:
+        about = f" ({_safe(answer.about)})" if answer.about else ""
+        yield f"**{_safe(answer.of)}**{about}: {_safe(answer.verdict.text)}"
+        yield from (_safe(note) for note in answer.verdict.notes)
     if document.notes:
         yield "\n".join(f"* {_safe(note)}" for note in document.notes)
     for section in document.sections:

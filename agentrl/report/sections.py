@@ -15,6 +15,7 @@ from typing import Any
 from agentrl.measure import Measurement, summary_of
 from agentrl.report import choice, conduct, costs, curves
 from agentrl.report.document import (
+    Answer,
     Block,
     Checks,
     Command,
@@ -49,16 +50,16 @@ def document(every: Sequence[Facts], clean: Clean) -> Document:
     """
     names = labelled(every)
     runs = tuple(zip(names, every, strict=True))
-    found = [(name, verdict(facts)) for name, facts in runs]
+    found = [Answer(name, _about(facts), verdict(facts)) for name, facts in runs]
     for name, facts in runs[1:]:
         told = against(every[0], facts, (names[0], name))
         if told is not None:
-            found.append((f"{name} against {names[0]}", told))
+            found.append(Answer(f"{name} against {names[0]}", "", told))
     several = len(every) > 1
     notes = [f"{name}: {text}" if several else text for name, f in runs for text in f.missing]
     return Document(
         title=f"Report: {listed(names)}",
-        verdicts=tuple(found),
+        answers=tuple(found),
         notes=tuple(notes),
         sections=tuple(_sections(runs, clean)),
         made=f"agentrl {__version__}",
@@ -67,7 +68,6 @@ def document(every: Sequence[Facts], clean: Clean) -> Document:
 
 def _sections(runs: Named, clean: Clean) -> Iterator[Section]:
     for name, title, blocks in (
-        ("runs", _what(runs), [_overview(runs)]),
         ("curves", "Did it learn?", [curves.heldout(runs), curves.reward(runs), *_loss(runs)]),
         ("measured", "What was measured", list(_measured(runs))),
         ("selection", "Selection", [choice.selection(_trained(runs)), choice.ranks(runs)]),
@@ -76,6 +76,7 @@ def _sections(runs: Named, clean: Clean) -> Iterator[Section]:
         ("stops", "Stops", [conduct.stops(runs)]),
         ("health", "Health", list(_health(runs))),
         ("transcripts", "Transcripts", list(_transcripts(runs))),
+        ("runs", _what(runs), [_overview(runs)]),
         ("settings", "Settings", list(_settings(runs, clean))),
         ("again", "The same again", list(_again(runs, clean))),
     ):
@@ -90,6 +91,18 @@ def _what(runs: Named) -> str:
     return f"The {word}" if len(runs) == 1 else f"{word}s".capitalize()
 
 
+def _about(facts: Facts) -> str:
+    """What it was, in a line."""
+    run, model = facts.run, _model(facts.run.get("model"))
+    engine = run.get("engine")
+    parts = [str(run.get("env") or ""), f"{model} on {engine}" if engine else model]
+    if "n" in run and "m" in run:
+        parts.append(f"{run['m']} kept of {run['n']} by {facts.settings.get('select.rule', NONE)}")
+    if facts.kind == "sft":
+        parts.append(KINDS["sft"])
+    return " · ".join(part for part in parts if part)
+
+
 def _trained(runs: Named) -> Named:
     """All of them, if any has steps of training; colours stay those of the whole report."""
     return runs if any(facts.kind == "train" and facts.rows for _, facts in runs) else ()
@@ -99,11 +112,9 @@ def _loss(runs: Named) -> list[Any]:
     return [curves.losses(runs)] if any(facts.kind == "sft" for _, facts in runs) else []
 
 
+KINDS = {"train": "training", "sft": "learning from trajectories", "evaluation": "evaluation"}
 OVERVIEW: tuple[tuple[str, Callable[[Facts], str]], ...] = (
-    (
-        "kind",
-        lambda f: {"train": "training", "sft": "learning from trajectories"}.get(f.kind, f.kind),
-    ),
+    ("kind", lambda f: KINDS[f.kind]),
     ("status", lambda f: f.status),
     ("environment", lambda f: str(f.run.get("env") or NONE)),
     ("model", lambda f: _model(f.run.get("model"))),
