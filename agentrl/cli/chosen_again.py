@@ -15,6 +15,7 @@ from agentrl.cli.rows import Rows
 from agentrl.cli.strip import reasons, recorded
 from agentrl.config import TrainConfig
 from agentrl.record import RunFolder
+from agentrl.selection.rules import RULES
 from agentrl.view.brief import Brief
 from agentrl.view.chapter import Choice, Chooser
 from agentrl.view.why import Terms
@@ -72,8 +73,21 @@ def _again(rows: Rows, wanted: Asked) -> Choice:
         notes={label: note for label, note in notes.items() if note},
         budget=budget,
         gap=report.gap,
+        q=report.q_kept,
+        other=_other(rows, wanted, report.rule),
         same=ran is None or ran.same,
     )
+
+
+def _other(rows: Rows, wanted: Asked, rule: str) -> tuple[str, float] | None:
+    """The best of the other rules that are a choice; all of them is none."""
+    found = {
+        name: choose(rows, wanted.by(name)[0]).report.q_kept
+        for name in RULES
+        if name not in (rule, "all")
+    }
+    best = max(found, key=lambda name: found[name], default=None)
+    return None if best is None else (best, found[best])
 
 
 class _Caps:

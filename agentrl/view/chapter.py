@@ -37,6 +37,10 @@ class Choice:
     budget: int | None
     gap: float
     """Share of the upper bound that was not reached."""
+    q: float
+    """Of all that is kept."""
+    other: tuple[str, float] | None
+    """The other rule that would keep the largest Q under the same limits, and that Q."""
     same: bool
     """Whether the run kept the same rows."""
 

@@ -182,6 +182,8 @@ def _chapter(chapter: Chapter, story: Story) -> dict[str, Any]:
             "price": c.terms.price,
             "budget": c.budget,
             "gap": c.gap,
+            "q": _rounded(c.q),
+            "other": c.other and list(c.other),
             "same": c.same,
         }
     return found

@@ -2,7 +2,7 @@
 
 function verdict(member, group) {
   const why = member.why;
-  if (!why) return null;
+  if (!why) return outcome(member);
   const box = make('section', { class: `verdict ${member.kept ? 'yes' : 'no'}`, 'aria-label': 'Why' });
   const [head, ...rest] = why.said.split(/(?<=^(?:Kept|Not kept|Left out))/);
   const said = make('p', {}, make('strong', {}, head));
@@ -18,6 +18,17 @@ function verdict(member, group) {
   figure(figures, `margin${rival}`, why.margin == null ? '–' : signed(why.margin), 'What the best other decision would change');
   box.append(figures);
   return box;
+}
+
+// Of a measurement: nothing was chosen, but it came to something.
+function outcome(member) {
+  const scored = member.reward != null && member.status !== 'error';
+  const head = !scored ? 'Not scored' : member.correct == null ? `Reward ${short(member.reward)}` : member.correct ? 'Correct' : 'Not correct';
+  const said = make('p', {}, make('strong', {}, head));
+  const reward = scored && member.correct != null ? `reward ${short(member.reward)}, ` : '';
+  fill(said, `: ${reward}${short(member.turns)} ${member.turns === 1 ? 'turn' : 'turns'}, ${member.stop}.`);
+  if (member.problem) fill(said, ` ${member.problem}`);
+  return make('section', { class: `verdict ${member.correct ? 'yes' : 'no'}`, 'aria-label': 'Outcome' }, said);
 }
 
 function figure(list, name, value, title) {
@@ -87,6 +98,8 @@ function wholeStep(side) {
     ['price of a token', side.price ? short(side.price) : null],
     ['off the bound', side.gap ? `${(100 * side.gap).toFixed(1)}%` : null],
     ['found by', side.method],
+    ['Q', side.q == null ? null : short(side.q)],
+    ['best other rule', side.other ? `${side.other[0]}, Q ${short(side.other[1])}` : null],
     ['made again', side.same === false ? 'other rows than the run kept' : null],
     ['not made again', side.problem],
   ];

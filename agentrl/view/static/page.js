@@ -23,7 +23,7 @@ function scene() {
 function shown() {
   const words = state.filter.toLowerCase().split(/\s+/).filter(Boolean);
   return scene().rows.filter((row) => {
-    const text = `${row.title} ${row.task} ${row.words.join(' ')}`.toLowerCase();
+    const text = `${row.title} ${row.task} ${row.words.join(' ')} ${summary(row)}`.toLowerCase();
     return words.every((word) => text.includes(word));
   });
 }
@@ -91,13 +91,19 @@ function tasks() {
 }
 
 function summary(one) {
-  const means = one.sides.map((side) => (side ? short(side.mean) : 'not there'));
-  if (one.sides.length > 1) return `reward ${means.join(' → ')}`;
+  const means = one.sides.map((side) => (side ? short(side.mean) : '–'));
+  if (one.sides.length > 1) return `reward ${means.join(' → ')}${changed(one.sides)}`;
   const side = one.sides[0];
   const kept = side.members.filter((m) => m.kept).length;
   if (side.spread_all == null) return `reward ${means[0]} · ${side.members.length} ${side.members.length === 1 ? 'attempt' : 'attempts'}`;
   if (side.flat) return `reward ${means[0]} · flat, no update`;
   return `reward ${means[0]} · ${kept ? `kept ${kept} of ${side.members.length}` : 'none kept'}`;
+}
+
+// What became of a task from the first side to the second, as a word to look for.
+function changed([before, after]) {
+  if (before?.mean == null || after?.mean == null || before.mean === after.mean) return '';
+  return before.mean < after.mean ? ' · better' : ' · worse';
 }
 
 function about(one) {
@@ -165,7 +171,7 @@ function side(now, group, said, at) {
   if (now.sides.length > 1) {
     const name = scene().sides[at]?.name ?? '';
     box.append(make('h3', { class: 'who' }, make('bdi', {}, plain(story.name)), make('small', {}, ` ${plain(name)}`)));
-    box.append(make('p', { class: 'facts-line' }, factsOf(story)));
+    box.append(make('p', { class: 'facts-line', title: factsOf(story) }, factsOf(story)));
   }
   if (!group) {
     box.append(make('p', { class: 'absent' }, 'This task was not played here.'));
@@ -174,8 +180,8 @@ function side(now, group, said, at) {
   const member = group.members[chosen(at)];
   const column = make('div', { class: 'column' });
   const choose = (to) => open({ side: at, member: to });
-  column.append(make('p', { class: 'legend' }, legend(group)), strip(group, chosen(at), state.keptOnly, choose));
-  column.append(verdict(member, group) ?? '', turns(said[chosen(at)], member, state.tokens, () => open({ tokens: !state.tokens })), ground(member, group));
+  if (group.members.length > 1) column.append(make('p', { class: 'legend' }, legend(group)), strip(group, chosen(at), state.keptOnly, choose));
+  column.append(verdict(member, group), turns(said[chosen(at)], member, state.tokens, () => open({ tokens: !state.tokens })), ground(member, group));
   box.append(column, facts(now, scene().sides[at], member, state.story, scene(), at, goTo));
   return box;
 }
