@@ -363,14 +363,14 @@ def main() -> None:
         mixture = mixture_of(name, options)
         found: dict[str, list[dict[str, Spent]]] = {engine: [] for engine in bench.engines}
         for engine in bench.engines.values():
-            bench.once(engine, mixture, args.n, 1000)
+            bench.once(engine, mixture, max(2, args.n // 4), 1000)
         for round_ in range(args.rounds):
             for key, engine in bench.engines.items():
                 found[key].append(bench.once(engine, mixture, args.n, round_))
         rows += [report(key, env, rounds) for key, rounds in found.items()]
-        show(env, [row for row in rows if row["env"] == env])
-    show("all", rows)
-    print(json.dumps({**machine(), **vars(args), "growth": grown, "rows": rows}))
+        # After each environment all that there is so far: a run may be cut off.
+        show("so far", rows)
+        print(json.dumps({**machine(), **vars(args), "growth": grown, "rows": rows}), flush=True)
 
 
 if __name__ == "__main__":

@@ -242,7 +242,14 @@ class Cache:
         starts = [self._common_with(prompt) for prompt in prompts]
         lengths = [len(p) - start for p, start in zip(prompts, starts, strict=True)]
         # All as long as the longest, so that they lie together and are read together.
-        needs = [max(lengths, default=0)] * len(prompts)
+        longest = max(lengths, default=0)
+        # Longer rows that are there are better than a slab more: that is a product in every layer.
+        there = [
+            slab.tokens
+            for slab in self.groups.slabs
+            if slab.tokens >= longest and len(slab.free) >= len(prompts)
+        ]
+        needs = [min(there, default=longest)] * len(prompts)
         spots = self.groups.take(needs, self._room(), min(self.expected, TASKS))
         for prompt, start, spot in zip(prompts, starts, spots, strict=True):
             self._blocks[prompt] = Block(prompt, start, spot)
