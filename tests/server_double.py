@@ -50,6 +50,7 @@ class ServerDouble:
         self.weight, self.label, self.adapters = 99.0, "default", dict[str, float]()
         self.faults: set[str] = set()
         self.log: list[str] = []
+        self.came: list[str] = []
         self.asked: list[dict[str, Any]] = []
         self.most = self.running = 0
         self.seconds = self.reload_seconds = 0.0
@@ -99,6 +100,7 @@ class ServerDouble:
 
     def answer(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
         path, _, query = handler.path.partition("?")
+        self.came.append(path)
         if f"hang {path}" in self.faults:
             self.faults.add("hang")
         if "hang" in self.faults:

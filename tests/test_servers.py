@@ -213,6 +213,19 @@ def test_a_server_that_answers_nothing_at_all_is_noticed_long_before_its_turn_is
     assert "it hangs: /health: no answer within 0.5 s" in told[0]
 
 
+def test_one_look_tells_of_a_server_that_hangs_to_all_who_wait_for_it(doubles, play):
+    hanging, other = doubles(), doubles()
+
+    async def work(engine):
+        hanging.faults.add("hang")
+        await all_turns(count=12, turns=1)(engine)
+        return hanging.came.count("/health")
+
+    looks, told = play([hanging, other], work, request_timeout=0.9, token_timeout=60)
+    assert looks == 1
+    assert sum("given up" in line for line in told) == 1
+
+
 def test_when_all_are_gone_one_line_says_why_and_how_to_go_on(doubles, play):
     servers = [doubles(), doubles()]
 

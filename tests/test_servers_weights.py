@@ -218,7 +218,7 @@ def test_one_that_hangs_in_a_hand_over_is_given_up_long_before_its_time_is_over(
 
     found, told = play([good, hanging], work, request_timeout=0.3, sync_timeout=600)
     assert found.version == 2
-    assert "hand-over of version 2: it hangs: /health: no answer within 0.3 s" in told[0]
+    assert "it hangs: /health: no answer within 0.3 s" in told[0]
 
 
 def test_where_the_only_server_is_lost_in_a_hand_over_it_gets_these_weights_when_it_is_back(

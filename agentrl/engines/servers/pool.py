@@ -257,13 +257,16 @@ class Pool:
 
     async def _see_it_live(self, server: Server, now: float) -> None:
         """Long before a long turn is late, notice that a server answers nothing at all."""
-        if now < server.seen + self.patience.look:
+        # While one looks the others need not: a second look would put off what the first one found.
+        if server.suspicion.locked() or now < server.seen + self.patience.look:
             return
-        server.seen = now
-        try:
-            await server.client.get("/health", self.patience.look)
-        except ServerTrouble as trouble:
-            raise ServerTrouble(f"it hangs: {trouble}", lost=True) from trouble
+        async with server.suspicion:
+            server.seen = now
+            try:
+                await server.client.get("/health", self.patience.look)
+            except ServerTrouble as trouble:
+                self.give_up(server, f"it hangs: {trouble}")
+                raise ServerTrouble(server.cause, lost=True) from trouble
 
     async def _versions(self, server: Server, answer: Answer, model: str, version: int) -> Versions:
         """Which weights sampled what; raises where they are not those that were handed over."""
