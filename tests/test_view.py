@@ -131,6 +131,15 @@ def test_each_decision_is_told_in_a_sentence():
     assert three.endswith("With the best other one instead, Q would fall by 0.375.")
 
 
+def test_what_costs_more_than_it_brings_is_told_to_be_paid_from_what_is_left():
+    dear = said([0.0, 1.0, 1.0], [True, True, True], [10, 10, 90], price=0.01)
+    assert "would rise by" in dear[2]
+    assert dear[2].endswith(
+        "A budget is spent in whole trajectories, so some cost more than they bring."
+    )
+    assert "whole trajectories" not in dear[0]
+
+
 def test_equal_rewards_are_told_apart_by_a_lot_or_by_length():
     by_lot = said([0.0, 1.0, 1.0], [True, True, False])
     assert by_lot[2].endswith("Of 2 with this reward 1 is kept; a lot decided which.")

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from agentrl.cli.entry import main
+from agentrl.view.book import Reader, write
 from tests.browser import browsing, faint, nameless
 from tests.viewed import HOSTILE, write_run
 
@@ -210,3 +211,30 @@ def test_a_thousand_trajectories_are_there_in_less_than_two_seconds(chromium, fo
     assert 0 < took < 2000
     assert HOSTILE.isprintable() is False
     assert (page.errors, page.requests) == ([], [])
+
+
+def test_a_long_run_is_walked_through_from_page_to_page(chromium, folder):
+    book = Reader([str(folder / "run")])()
+    paths = write(book, folder / "long" / "view.html", limit=60_000)
+    assert len(paths) > 2
+    page = opened(chromium, paths[0])
+    assert page.js("document.querySelector('#scene').selectedOptions[0].text") == "step 2"
+    page = opened(chromium, f"{paths[1].as_uri()}#s=held-out-0")
+    titles = []
+    for _ in range(len(book.scenes)):
+        page.until("document.readyState === 'complete' && document.querySelector('.card')")
+        titles.append(page.js("document.querySelector('#scene').selectedOptions[0].text"))
+        page.press("]")
+        page.until(
+            "document.querySelector('#later')?.disabled || "
+            f"document.querySelector('#scene')?.selectedOptions[0]?.text !== {titles[-1]!r}"
+        )
+    assert titles[-1] == "held-out 2"
+    torn = next(
+        s["pages"]
+        for s in json.loads(page.js("JSON.stringify(state.story.scenes)"))
+        if s["pages"][1:]
+    )
+    page = opened(chromium, paths[torn[0]])
+    assert page.js("document.querySelector('#elsewhere a').textContent") == f"page {torn[1] + 1}"
+    assert page.errors == []

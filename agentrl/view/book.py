@@ -101,7 +101,7 @@ def write(book: Book, path: Path, limit: int = LIMIT) -> list[Path]:
     Raises:
         RunError: there is no room, or no folder.
     """
-    sheets = laid_out(book.scenes, limit)
+    sheets = _newest_first(laid_out(book.scenes, limit), first_of(book.scenes))
     paths = [path, *(path.with_stem(f"{path.stem}-{n}") for n in range(2, len(sheets) + 1))]
     names = [p.name for p in paths]
     pieces = [pieces_of(story.weights) for story in book.stories]
@@ -134,6 +134,12 @@ def laid_out(scenes: Sequence[Scene], limit: int) -> list[Sheet]:
             sheets[-1].append((at, number))
             room -= row.size
     return [Sheet(tuple(rows)) for rows in sheets]
+
+
+def _newest_first(sheets: Sequence[Sheet], scene: int) -> list[Sheet]:
+    """The page that is opened is the one that holds what a person looks at first."""
+    at = next(n for n, sheet in enumerate(sheets) if any(s == scene for s, _ in sheet.rows))
+    return [sheets[at], *sheets[:at], *sheets[at + 1 :]]
 
 
 def story_of(

@@ -181,6 +181,10 @@ def _why(group: _Rows, row: int, places: Sequence[int]) -> Why:
             words.append(_against(group, row, margin, rival))
         if margin is not None and margin > 0 and not group.keeps[row]:
             words.append(_room(group.terms, int(group.costs[row])))
+        if margin is not None and margin < -EPSILONS and group.keeps[row] and group.terms.price:
+            words.append(
+                "A budget is spent in whole trajectories, so some cost more than they bring."
+            )
     who = None if rival is None else places[rival]
     said = " ".join(word for word in words if word)
     return Why(said, group.value(row), group.cost(row), margin, who)

@@ -96,7 +96,7 @@ function wholeStep(side) {
     ['tokens', `${short(side.tokens_kept)} of ${short(side.tokens_all)}`],
     ['budget', side.budget == null ? 'none' : `${short(side.budget)} tokens`],
     ['price of a token', side.price ? short(side.price) : null],
-    ['off the bound', side.gap ? `${(100 * side.gap).toFixed(1)}%` : null],
+    ['below the bound', side.gap ? `${(100 * side.gap).toFixed(1)}%` : null],
     ['found by', side.method],
     ['Q', side.q == null ? null : short(side.q)],
     ['best other rule', side.other ? `${side.other[0]}, Q ${short(side.other[1])}` : null],

@@ -74,20 +74,29 @@ function factsOf(side) {
   return plain(parts.map(([name, value]) => (name === 'kept' ? `keeps ${value}` : value)).join(' · '));
 }
 
+let listed = []; // what the list was made of: thousands of tasks are not drawn anew for a key
+
 function tasks() {
   const list = find('tasks');
-  const current = row();
-  const items = shown().map((one) => {
-    const title = make('span', { class: 'title', dir: 'auto' });
-    fill(title, one.title);
-    const button = make('button', { type: 'button', 'aria-current': one === current ? 'true' : null, 'data-id': one.id }, title, make('span', { class: 'sum' }, summary(one)));
-    button.addEventListener('click', () => open({ row: scene().rows.indexOf(one) }));
-    return make('li', {}, button);
-  });
-  list.replaceChildren(...items);
-  if (!items.length) list.append(make('li', { class: 'none' }, 'No task holds these words.'));
-  find('summary').textContent = about(scene());
-  elsewhere();
+  const now = [scene().rows, state.filter];
+  if (now.some((part, at) => part !== listed[at])) {
+    listed = now;
+    list.replaceChildren(...shown().map(item));
+    if (!list.children.length) list.append(make('li', { class: 'none' }, 'No task holds these words.'));
+    find('summary').textContent = about(scene());
+    elsewhere();
+  }
+  list.querySelector('[aria-current]')?.removeAttribute('aria-current');
+  const current = row() && list.querySelector(`[data-id="${CSS.escape(row().id)}"]`);
+  current?.setAttribute('aria-current', 'true');
+}
+
+function item(one) {
+  const title = make('span', { class: 'title', dir: 'auto' });
+  fill(title, one.title);
+  const button = make('button', { type: 'button', 'data-id': one.id }, title, make('span', { class: 'sum' }, summary(one)));
+  button.addEventListener('click', () => open({ row: scene().rows.indexOf(one) }));
+  return make('li', {}, button);
 }
 
 function summary(one) {

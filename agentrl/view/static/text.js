@@ -75,6 +75,7 @@ function drawn(name, attributes = {}, ...children) {
 // A number as short as it can be told: 0.5, −1, 12.3k.
 function short(value, digits = 3) {
   if (value == null) return '–';
+  if (value === 0) return '0'; // of both signs
   const size = Math.abs(value);
   if (size >= 100000) return `${(value / 1000).toFixed(0)}k`.replace('-', '−');
   if (Number.isInteger(value)) return value.toLocaleString('en').replace('-', '−');

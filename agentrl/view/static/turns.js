@@ -89,7 +89,8 @@ function unlikely(found) {
   const ranked = found.text.map((text, at) => [text, found.logprobs[at], at]).filter((row) => row[1] != null);
   ranked.sort((a, b) => a[1] - b[1]);
   const list = make('ul', { class: 'unlikely', 'aria-label': 'Least likely tokens' });
-  for (const [text, p, at] of ranked.slice(0, 4)) list.append(make('li', {}, `${at + 1}. ${chance(text, p)}`));
+  for (const [text, p, at] of ranked.slice(0, 4).filter((row) => row[1] < -0.0005)) list.append(make('li', {}, `${at + 1}. ${chance(text, p)}`));
+  if (!list.children.length) list.append(make('li', {}, 'Each was all but certain.'));
   return list;
 }
 
