@@ -12,6 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+Tell = Callable[[str, bool], None]
+"""A phase begins, or ends."""
+
+
+def _nobody(name: str, going: bool) -> None:
+    pass
+
 
 @dataclass(slots=True)
 class Clock:
@@ -21,14 +28,17 @@ class Clock:
     """Goes on counting where a resumed run left off."""
     now: Callable[[], float] = time.monotonic
     marked: float = 0.0
+    tell: Tell = _nobody
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Count the seconds of a block under a name."""
         start = self.now()
+        self.tell(name, True)
         try:
             yield
         finally:
+            self.tell(name, False)
             self.spent[name] = self.spent.get(name, 0.0) + self.now() - start
 
     def mark(self) -> None:

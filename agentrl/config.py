@@ -403,7 +403,7 @@ class RunSection(Section):
 
     name: str = Field("", description="Folder under out; a name with a number if empty.")
     out: str = Field("runs", description="Folder of all runs.")
-    progress: Progress = Field("auto", description="Lines while it runs.")
+    progress: Progress = Field("auto", description="How it is shown: auto is live on a terminal.")
 
 
 class TrainConfig(Section):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,10 @@ from agentrl.blocking import refuse_running_loop
 from agentrl.config import EvalConfig
 from agentrl.episode import Seat
 from agentrl.errors import RunError, UsageError
-from agentrl.events import Listener, Played, tell
+from agentrl.events import Evaluated, Evaluating, Listener, Played, episode_of, tell
 from agentrl.group import seed_for
 from agentrl.journal import Journal
+from agentrl.log import logged
 from agentrl.measure import SEED_STEP, Measurement, distinct, summary_of
 from agentrl.mixture import Mixture, mixture_of
 from agentrl.performer import Performer
@@ -82,6 +83,7 @@ class Sitting:
     header: Mapping[str, Any]
     problem: str = ""
     """What broke the first episode that broke."""
+    command: Sequence[str] = ()
 
 
 def nothing() -> None:
@@ -184,7 +186,7 @@ def _sit(
 ) -> Sitting:
     found: dict[str, Any] = disk.plain(header.header_of(config, tasks, who.identity, command))
     out = Path(config.out) if config.out else None
-    sitting = Sitting(config, mixture, tasks, out, {}, {}, found)
+    sitting = Sitting(config, mixture, tasks, out, {}, {}, found, command=command)
     if out is None:
         return sitting
     if resume and (out / header.NAME).exists():
@@ -247,15 +249,28 @@ async def _play_one(sitting: Sitting, who: Performer, listeners: Sequence[Listen
         for position, task in enumerate(sitting.tasks)
         for member in range(config.eval.k)
     ]
+    tell(listeners, _begun(sitting, who))
     lines = Journal(sitting.out / header.EPISODES) if sitting.out else None
     report = _reporting(sitting, lines, len(seats), listeners)
+    logs = logged(sitting.out / "logs", sitting.command) if sitting.out else nullcontext()
     try:
         known = set(sitting.attempts)
-        await play_seats(sitting.mixture.make, seats, player, known, report)
+        with logs:
+            await play_seats(sitting.mixture.make, seats, player, known, report)
     finally:
         if lines is not None:
             lines.close()
-    return _conclude(sitting, who)
+    found = _conclude(sitting, who)
+    m = found.measurement
+    tell(listeners, Evaluated(config.env.name, m.accuracy, m.episodes, m.errors))
+    return found
+
+
+def _begun(sitting: Sitting, who: Performer) -> Evaluating:
+    c = sitting.config
+    known = len(sitting.attempts)
+    tasks, split = len(sitting.tasks), c.eval.split
+    return Evaluating(c.env.name, who.name, split, tasks, c.eval.k, sitting.out, known)
 
 
 def _reporting(
@@ -268,7 +283,7 @@ def _reporting(
         if lines is not None:
             lines.add(row)
         _take(sitting, (places[trajectory.task.hash], trajectory.member), row)
-        tell(listeners, Played("heldout", len(sitting.attempts), of))
+        tell(listeners, Played("eval", len(sitting.attempts), of, episode_of(trajectory)))
 
     return report
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentrl import checkpoint
+from agentrl import checkpoint, disk, metrics
 from agentrl.chosen import Chosen
 from agentrl.clock import Clock
-from agentrl.events import Started, Stepped, Warned
+from agentrl.events import Picked, Started, Stepped, Warned
 from agentrl.figures import UpdateReport
 from agentrl.interval import Interval
 from agentrl.selection.report import SHORT
@@ -128,6 +128,24 @@ def started(world: World) -> Started:
         steps=c.train.steps,
         tasks_per_step=c.train.tasks_per_step,
         first_step=world.first_step,
+        rule=c.select.rule,
+        memory=world.forecast.limits.memory,
+        past=tuple(disk.rows(world.folder.metrics)) if world.first_step > 1 else (),
+    )
+
+
+def picked(step: int, chosen: Chosen) -> Picked:
+    """What selection came to."""
+    found = metrics.select_part(chosen)
+    return Picked(
+        step=step,
+        kept=found["select/kept"],
+        of=found["select/of"],
+        groups=len(chosen.selection.report.groups),
+        flat=found["select/flat"],
+        spread_all=found["select/spread_all"],
+        spread_kept=found["select/spread_kept"],
+        tokens=found["select/tokens_kept"],
     )
 
 

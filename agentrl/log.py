@@ -2,7 +2,8 @@
 
 In    events; what the process writes to standard error, and environments print, meanwhile
 Out   a text file for each start and each resumption, without the secrets of this process
-Not   a reason to stop: where the log cannot be written, the run goes on without it
+Not   what would steer a terminal, which is written out; nor a reason to stop: where the log cannot
+      be written, the run goes on without it
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from agentrl.console import describe
 from agentrl.events import Event
 from agentrl.prints import copied
 from agentrl.version import __version__
+from agentrl.visible import visible
 
 MOST = 50_000_000
 """Characters of one log."""
@@ -63,7 +65,7 @@ class Log:
         """Write what was said elsewhere."""
         with self.lock:
             if self.left > 0:
-                self._write(self.clean(text))
+                self._write(visible(self.clean(text)))
 
     def close(self) -> None:
         """No more is written."""

@@ -178,7 +178,7 @@ def step_row(
     """One row; a name whose part does not exist is null."""
     row: dict[str, Any] = dict.fromkeys(METRICS)
     row |= {"step": step, "version": version, "plan/cap": cap, "plan/predicted_bytes": predicted}
-    row |= _select_part(chosen) | _env_part(chosen) | _update_part(update)
+    row |= select_part(chosen) | _env_part(chosen) | _update_part(update)
     row |= {f"time/{name}": value for name, value in seconds.items()}
     return row
 
@@ -192,7 +192,8 @@ def engine_part(before: Mapping[str, float], now: Mapping[str, float]) -> dict[s
     return row
 
 
-def _select_part(chosen: Chosen) -> dict[str, Any]:
+def select_part(chosen: Chosen) -> dict[str, Any]:
+    """What selection came to."""
     report = chosen.selection.report
     groups = list(report.groups.values())
     return {

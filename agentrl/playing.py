@@ -17,7 +17,7 @@ from agentrl.config import TrainConfig
 from agentrl.curriculum import counted
 from agentrl.effort import rollout_part
 from agentrl.events import Played as OneMore
-from agentrl.events import Warned
+from agentrl.events import Warned, episode_of
 from agentrl.group import Group, outcome_of, play_groups, seed_for
 from agentrl.leftout import Ended, earned
 from agentrl.measure import refuse_if_all_broke
@@ -105,7 +105,9 @@ def _wave(world: World, number: int) -> Wave:
     n, oversample = world.config.select.n, world.config.rollout.oversample
 
     def telling(expected: int) -> Callable[[Trajectory], None]:
-        return lambda _: world.emit(OneMore("rollout", next(done), expected))
+        return lambda played: world.emit(
+            OneMore("rollout", next(done), expected, episode_of(played), number)
+        )
 
     async def wave(tasks: Sequence[Task], first: int, last: int, expected: int) -> list[Group]:
         return await play_groups(

@@ -1,7 +1,8 @@
 """What an author's code prints, up to a bound.
 
 In    the streams of a process; blocks of code whose prints are to be bounded
-Out   the first characters of each block's prints, then a notice; everything else as it was
+Out   the first characters of each block's prints, then a notice, and nothing that would steer a
+      terminal; everything else as it was
 Not   what goes past `sys.stdout`: C code, child processes, threads that author code started
 """
 
@@ -12,7 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from typing import Any, TextIO, cast
+from itertools import product
+from typing import Any, Literal, TextIO, cast
+
+from agentrl.visible import visible
 
 MOST = 10_000
 """Characters that one call of an author's function may print."""
@@ -25,6 +29,8 @@ class _Room:
     left: int
 
 
+Hides = Literal["nothing", "authors", "everything"]
+"""What author code prints, or whatever is written."""
 _room: ContextVar[_Room | None] = ContextVar("agentrl_prints", default=None)
 
 
@@ -35,29 +41,45 @@ class BoundedStream:
         """Everything but `write` is the stream's own."""
         self._stream = stream
         self.copies: list[Copy] = []
+        self.watchers: list[Copy] = []
+        """Told of what is hidden."""
         self.copies_all = False
         """Whether also what is written outside a `bounded` block is copied."""
+        self.hides: Hides = "nothing"
+        """What goes to the copies alone."""
+        self._kept: list[str] = []
+        self._space = MOST
 
     def write(self, text: str) -> int:
         """Write the part that there is room for; the length of all of it, as if it had been."""
         room = _room.get()
-        if room is None:
-            written = self._stream.write(text)
-            if self.copies_all:
-                self._copy(text)
-            return written
-        if room.left > 0:
-            shown = text[: room.left]
-            room.left -= len(text)
-            if room.left <= 0:
-                shown += NOTICE
+        shown = text if room is None else visible(_fitting(room, text))
+        hidden = self.hides == "everything" or (self.hides == "authors" and room is not None)
+        if not hidden and shown:
             self._stream.write(shown)
+        if hidden and shown:
+            self.hear(shown)
+        elif shown and (room is not None or self.copies_all):
             self._copy(shown)
         return len(text)
+
+    def hear(self, text: str) -> None:
+        """Take what is not to be seen: for the copies, or for later where there is none."""
+        for watch in self.watchers:
+            watch(text)
+        self._copy(text)
+        if not self.copies and self._space > 0:
+            self._kept.append(text[: self._space] + NOTICE * (len(text) > self._space))
+            self._space -= len(text)
 
     def _copy(self, text: str) -> None:
         for copy in self.copies:
             copy(text)
+
+    def kept(self) -> str:
+        """What was hidden while there was no copy, once."""
+        text, self._kept, self._space = "".join(self._kept), [], MOST
+        return text
 
     def writelines(self, lines: list[str]) -> None:
         """Write each."""
@@ -66,6 +88,15 @@ class BoundedStream:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def _fitting(room: _Room, text: str) -> str:
+    """What of a text there is room for, with a notice where that ends."""
+    if room.left <= 0:
+        return ""
+    shown = text[: room.left]
+    room.left -= len(text)
+    return shown + NOTICE if room.left <= 0 else shown
 
 
 def bounded(most: int = MOST) -> AbstractContextManager[None]:
@@ -95,16 +126,72 @@ def copied(copy: Copy) -> Iterator[None]:
     Of standard output that is what author code prints, of standard error all. Streams that
     are not bound are left alone.
     """
-    streams = {id(s): s for s in (sys.stdout, sys.stderr) if isinstance(s, BoundedStream)}
+    streams = _bound()
     if isinstance(sys.stderr, BoundedStream):
         sys.stderr.copies_all = True
-    for stream in streams.values():
+    for stream in streams:
         stream.copies.append(copy)
+        if text := stream.kept():
+            copy(text)
     try:
         yield
     finally:
-        for stream in streams.values():
+        for stream in streams:
             stream.copies.remove(copy)
+
+
+@contextmanager
+def hidden(what: Hides = "authors", tell: Copy | None = None) -> Iterator[None]:
+    """Keep off the streams, for a block, what author code prints, or everything.
+
+    Copies get it. What there was no copy for comes out at the end, up to a bound.
+
+    Args:
+        what: What is hidden.
+        tell: Given each text that is hidden.
+    """
+    with _all_bound() as streams:
+        for stream in streams:
+            stream.hides = what
+        watching = () if tell is None else (tell,)
+        for stream, watch in product(streams, watching):
+            stream.watchers.append(watch)
+        try:
+            yield
+        finally:
+            for stream in streams:
+                stream.hides = "nothing"
+            for stream, watch in product(streams, watching):
+                stream.watchers.remove(watch)
+            for stream in streams:
+                if text := stream.kept():
+                    stream.write(visible(text))
+
+
+def overheard(text: str) -> None:
+    """Something was said past the streams: copy it as if it had gone to standard error."""
+    if isinstance(sys.stderr, BoundedStream):
+        sys.stderr.hear(text)
+
+
+@contextmanager
+def _all_bound() -> Iterator[list[BoundedStream]]:
+    """The standard streams, which heed `bounded` at least as long as the block lasts."""
+    before = sys.stdout, sys.stderr
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if not isinstance(stream, BoundedStream):
+            setattr(sys, name, BoundedStream(stream))
+    try:
+        yield _bound()
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def _bound() -> list[BoundedStream]:
+    """Standard streams that heed `bounded`, each once: one may stand for both."""
+    found = {id(s): s for s in (sys.stdout, sys.stderr) if isinstance(s, BoundedStream)}
+    return list(found.values())
 
 
 def bound_streams() -> None:

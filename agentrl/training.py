@@ -15,7 +15,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from agentrl.blocking import refuse_running_loop
 from agentrl.chosen import Chosen, choose
@@ -23,11 +23,11 @@ from agentrl.clock import Clock
 from agentrl.config import TrainConfig
 from agentrl.course import Course, Rollout, hand_over, learn
 from agentrl.curriculum import chance
-from agentrl.events import Listener, Measured, counting
+from agentrl.events import Listener, Measured, Part, Phased, Stopping, counting
 from agentrl.figures import UpdateReport
 from agentrl.group import Group, seed_for
 from agentrl.interrupt import Interrupt, listening
-from agentrl.ledger import RunSummary, count, followed, save, show, started, summary, write
+from agentrl.ledger import RunSummary, count, followed, picked, save, show, started, summary, write
 from agentrl.measure import Measurement, measure, refuse_if_all_broke
 from agentrl.metrics import engine_part, step_row
 from agentrl.parallel import MODES
@@ -79,7 +79,8 @@ def train(
     if parallel.rank:
         return followed(assist(config, parallel))
     world = prepare(config, resume, origin or {}, command, listeners, parallel)
-    with listening() as interrupt, recorded(world) as outcome:
+    asked = partial(world.emit, Stopping())
+    with listening(asked) as interrupt, recorded(world) as outcome:
         found = asyncio.run(_run_and_close(world, interrupt, relabel or as_played))
         outcome.update(status=found.status)
     return found
@@ -121,7 +122,9 @@ async def _run(world: World, interrupt: Interrupt, relabel: Relabel) -> RunSumma
 
 async def begin(world: World, clock: Clock | None = None) -> Course:
     """Hand the weights over as they stand; play goes on from there."""
-    clock = clock or Clock(world.standing.seconds)
+    clock = clock or Clock(
+        world.standing.seconds, tell=lambda part, going: world.emit(Phased(cast(Part, part), going))
+    )
     clock.marked = clock.now()
     course = Course(world, clock, copy.deepcopy(world.standing))
     course.pipeline = Pipeline(
@@ -145,6 +148,7 @@ async def step(course: Course, relabel: Relabel) -> StepRecord:
     idle = {"idle_learner": clock.now() - begun}
     with clock.phase("select"):
         chosen = _choose(world, [relabel(number, group) for group in rollout.played.groups], number)
+    world.emit(picked(number, chosen))
     update = await learn(course, chosen)
     pipeline.refuse_if_broken()
     if world.engine.inflight or pipeline.idle:
@@ -224,7 +228,12 @@ async def _measure(course: Course) -> Measurement | None:
             k=settings.k,
             seed=seed,
             world=world.play_heldout,
-            on_done=counting(world.emit, "heldout", len(world.heldout) * settings.k),
+            on_done=counting(
+                world.emit,
+                "heldout",
+                len(world.heldout) * settings.k,
+                step=world.standing.step,
+            ),
         )
     step = world.standing.step
     refuse_if_all_broke(groups, "held-out")

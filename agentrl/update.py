@@ -119,6 +119,8 @@ class Learner:
         self.model = model.eval()
         self.cap = tokens_per_micro_batch
         self.skipped_steps = 0
+        self.progress: Callable[[int, int], None] | None = None
+        """Told after each micro-batch of a step how many are done, and of how many."""
         self._parallel = parallel
         self._checkpointing = checkpointing
         self._recomputing = partial(MEMORY[checkpointing], model)
@@ -334,9 +336,12 @@ class Learner:
             if self._packed:
                 # Activations that are recomputed in backward need it there too.
                 held.enter_context((sharing if self._shared else by_rows)(self.model))
-            for batch in shares[self._parallel.rank]:
+            own = shares[self._parallel.rank]
+            for done, batch in enumerate(own, 1):
                 with self._meter.micro_batch(batch.tokens):
                     sums.append(self._backward([work.rows[row] for row in batch.rows]))
+                if self.progress is not None:
+                    self.progress(done, len(own))
         self._parallel.reserve(self._masters.parameters)
         return added(torch.stack([row.cpu() for row in sums]).double())
 

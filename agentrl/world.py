@@ -23,7 +23,7 @@ from agentrl.engines import build
 from agentrl.engines.room import room_of, share_of
 from agentrl.episode import Limits, Play
 from agentrl.errors import UsageError
-from agentrl.events import Event, Listener, Warned, tell
+from agentrl.events import Event, Learned, Listener, Warned, tell
 from agentrl.forecast import Forecast, forecast_of, probe
 from agentrl.gate import Gate, Gates
 from agentrl.interrupt import deaf
@@ -212,6 +212,7 @@ def _prepare(
     if going_on is not None:
         _restore(world)
     probe(learner, forecast, config.rollout.max_context)
+    own.progress = lambda done, of: world.emit(Learned(done, of))
     folder.write_config(dump_toml(config), origin)
     return world
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agentrl.console import describe, duration, listener
+from agentrl.amounts import duration
+from agentrl.console import describe, listener
 from agentrl.events import Measured, Played, Started, Stepped, Warned
 from agentrl.interval import Interval
 from agentrl.metrics import METRICS

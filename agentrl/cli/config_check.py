@@ -10,7 +10,8 @@ from agentrl.adapted import ADAPTERS
 from agentrl.cli import named
 from agentrl.cli.entry import DONE, WRONG
 from agentrl.cli.named import SUITE, Named
-from agentrl.cli.output import output, visible
+from agentrl.cli.output import output
+from agentrl.visible import visible
 from agentrl.cli.parser import Parser
 from agentrl.config import EnvSection, EvalConfig
 from agentrl.errors import UsageError

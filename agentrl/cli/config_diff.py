@@ -8,7 +8,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from agentrl.cli import named
-from agentrl.cli.output import output, visible
+from agentrl.cli.output import output
+from agentrl.visible import visible
 from agentrl.cli.parser import Parser
 from agentrl.errors import UsageError
 from agentrl.settings import OPTIONS, settings

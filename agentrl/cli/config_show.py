@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from agentrl.cli import named
 from agentrl.cli.config import config_file
 from agentrl.cli.named import FAMILIES, Named
-from agentrl.cli.output import output, visible
+from agentrl.cli.output import output
+from agentrl.visible import visible
 from agentrl.cli.parser import Parser, split_settings
 from agentrl.tomlfile import TomlFile, dump_toml
 

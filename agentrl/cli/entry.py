@@ -16,10 +16,11 @@ import traceback
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
-from agentrl.cli.output import visible
 from agentrl.errors import AgentRLError, UsageError, suggestion
+from agentrl.glyphs import forgiving
 from agentrl.prints import bound_streams
 from agentrl.version import __version__
+from agentrl.visible import visible
 
 DONE, FAILED, WRONG, PROBLEMS, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -74,6 +75,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     if argv is None:
         sys.excepthook = report_bug
+        forgiving(sys.stdout)
+        forgiving(sys.stderr)
         bound_streams()
     verbose = bool({"-v", "--verbose"} & set(words))
     return conclude(

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentrl.cli.config import SHARED, Family, as_trained, config_file
 from agentrl.cli.output import Output, output
@@ -15,12 +19,16 @@ from agentrl.errors import UsageError
 from agentrl.settings import EVAL_FLAGS, Flag
 from agentrl.tomlfile import TomlFile, read
 
+if TYPE_CHECKING:
+    from agentrl.events import Listener
+
 EXAMPLES = (
     "--env tool_math --run runs/tool_math-001 --tasks 500 --k 4 --out evals/after",
     "--env shop --base-url http://localhost:8000/v1 --model my-model --json",
 )
 
 SETTINGS = "config.toml"
+PROGRESS = ("auto", "live", "plain", "json", "off")
 
 
 def run(words: Sequence[str]) -> int:
@@ -44,6 +52,13 @@ def _parser(family: Family[EvalConfig]) -> Parser:
     parser.epilog = f"{family.help()}\n\n{parser.epilog}"
     parser.add_argument(
         "--config", action="append", default=[], help="a TOML file, or the name of a shipped one"
+    )
+    parser.add_argument(
+        "--progress",
+        choices=PROGRESS,
+        default="auto",
+        metavar="HOW",
+        help=f"{', '.join(PROGRESS)}: how it is shown, on standard error [auto]",
     )
     parser.add_argument("--suite", help="a TOML file of several environments")
     parser.add_argument(
@@ -96,7 +111,8 @@ def _single(
     config = family.resolve(files, flags).config
     from agentrl.evaluation import evaluate
 
-    found = evaluate(config, resume=folder is not None, command=command)
+    with _showing(args) as listeners:
+        found = evaluate(config, resume=folder is not None, command=command, listeners=listeners)
     out.document = found.as_json()
     out.say(table(out.document))
 
@@ -128,9 +144,19 @@ def _suite(
             return family.resolve([*files, *more], flags).config
 
         configs = entries(read(Path(args.suite), args.suite), root, resolve)
-    found = evaluate_suite(configs, root, resume=folder is not None, command=command)
+    with _showing(args) as listeners:
+        found = evaluate_suite(
+            configs, root, resume=folder is not None, command=command, listeners=listeners
+        )
     out.document = found.as_json()
     out.say(suite_table(out.document))
+
+
+def _showing(args: argparse.Namespace) -> AbstractContextManager[tuple[Listener, ...]]:
+    """On standard error: what is on standard output is the result."""
+    from agentrl.console import showing
+
+    return showing("off" if args.quiet else args.progress, sys.stderr, os.environ)
 
 
 def _begun(folder: Path) -> TomlFile:

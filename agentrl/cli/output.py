@@ -14,11 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
-from unicodedata import category
 
 from agentrl import disk
-
-_BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+from agentrl.glyphs import is_rich, spelled
+from agentrl.visible import visible
 
 
 @dataclass(slots=True)
@@ -32,16 +31,13 @@ class Output:
     def say(self, text: str) -> None:
         """Write a line for a person, where a person reads; what would steer a terminal is shown."""
         if not self.as_json:
-            sys.stdout.write(f"{visible(text)}\n")
+            self.draw(visible(text))
 
-
-def visible(text: str) -> str:
-    """Somebody's text, in which what would command a terminal is written out."""
-    return "".join(_written(c) if c in _BIDI or category(c) in ("Cc", "Cs") else c for c in text)
-
-
-def _written(character: str) -> str:
-    return character if character in "\n\t" else ascii(character)[1:-1]
+    def draw(self, text: str) -> None:
+        """Write lines in colours: what was put into them cannot steer a terminal any more."""
+        if not self.as_json:
+            encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+            sys.stdout.write(f"{spelled(text, is_rich(encoding))}\n")
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from agentrl import disk
-from agentrl.cli.output import output, visible
+from agentrl.cli.output import output
+from agentrl.visible import visible
 from agentrl.cli.parser import Parser
 from agentrl.errors import UsageError
 

@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agentrl.cli.output import output, visible
+from agentrl.cli.output import output
 from agentrl.cli.parser import Parser
 from agentrl.errors import UsageError
+from agentrl.visible import visible
 
 EXAMPLES = ("", "--out experiments --json")
 _HEADS = ("name", "env", "model", "status", "steps", "held-out", "tokens", "age")

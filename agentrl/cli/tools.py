@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from agentrl.cli.entry import DONE, FAILED, WRONG
 from agentrl.cli.options import options_of
-from agentrl.cli.output import Output, output, visible
+from agentrl.cli.output import Output, output
 from agentrl.cli.parser import Parser, split_settings
 from agentrl.errors import EnvironmentFault, UsageError, blame, suggestion
+from agentrl.visible import visible
 
 if TYPE_CHECKING:
     from agentrl.message import ToolOutcome

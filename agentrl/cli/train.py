@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -86,17 +87,17 @@ def _config_of_run(family: Family[TrainConfig], run: str, flags: list[Flag]) -> 
 
 
 def _train(resolved: Resolved[TrainConfig], resume: str | None, words: Sequence[str]) -> RunSummary:
-    from agentrl import console
+    from agentrl.console import showing
     from agentrl.training import train
 
-    shown = console.listener(resolved.config.run.progress, sys.stdout)
-    return train(
-        resolved.config,
-        resume=resume,
-        origin=resolved.origin,
-        command=("agentrl", "train", *words),
-        listeners=() if shown is None else (shown,),
-    )
+    with showing(resolved.config.run.progress, sys.stdout, os.environ) as listeners:
+        return train(
+            resolved.config,
+            resume=resume,
+            origin=resolved.origin,
+            command=("agentrl", "train", *words),
+            listeners=listeners,
+        )
 
 
 def _show_plan(resolved: Resolved[TrainConfig], out: Output) -> None:
@@ -127,7 +128,8 @@ def _value(config: TrainConfig, name: str) -> object:
 
 
 def _outcome(summary: RunSummary) -> str:
-    from agentrl.console import duration, interval
+    from agentrl.amounts import duration
+    from agentrl.console import interval
 
     lines = [f"{summary.status} after step {summary.steps} · {summary.path}"]
     if summary.before or summary.after:

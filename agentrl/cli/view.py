@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentrl.cli.entry import DONE
-from agentrl.cli.output import output, visible
+from agentrl.cli.output import output
+from agentrl.visible import visible
 from agentrl.cli.parser import Parser
 from agentrl.cli.rows import whole
 from agentrl.errors import UsageError
