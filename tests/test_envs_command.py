@@ -12,7 +12,9 @@ import pytest
 
 from agentrl.cli.entry import main
 from agentrl.cli.envs_new import class_name
+from agentrl.cli.score import score
 from agentrl.visible import visible
+from tests.terminal import started
 
 HERE = Path(__file__).parent
 GOOD = f"{HERE / 'bad_envs.py'}:Good"
@@ -168,10 +170,14 @@ def test_a_person_can_call_tools_and_answer(call):
     lines = "/tools\n/call look box=0\na0x\n"
     code, out, _ = call("play", GOOD, "--index", "0", lines=lines)
     assert code == 0
-    assert "look(box)" in out
+    assert out.startswith(f"{GOOD} · train task 0 of 179 · 4 turns at most\n[user]\n")
+    assert out.count("look(box: integer)  Read the label of a box.") == 2
     assert "[tool look]\na0x" in out
-    assert out.rstrip().endswith("correct")
-    assert "stop answer · reward" in out
+    assert out.splitlines()[-3:] == [
+        "stop answer · reward 1 · correct",
+        "2 turns · 1 tool call, 0 failed",
+        "the task's answer, which a policy is not shown: a0x",
+    ]
 
 
 def test_what_is_mistyped_is_told_and_asked_again(call):
@@ -182,6 +188,49 @@ def test_what_is_mistyped_is_told_and_asked_again(call):
                  "unknown tool nothing"):  # fmt: skip
         assert part in out
     assert "left before the end" in out
+
+
+def test_a_call_that_was_refused_is_followed_by_what_would_have_worked(call):
+    out = call("play", GOOD, lines="/call look bax=1\n")[1]
+    assert "hint: Did you mean box? look(box: integer). Type /call look box=...\n" in out
+
+
+def test_what_was_said_can_be_read_again_and_costs_no_turn(call):
+    lines = "/help\n/call look box=0\n/history\n/task\na0x\n"
+    code, out, _ = call("play", GOOD, "-q", "--json", lines=lines)
+    assert (code, json.loads(out)["turns"]) == (0, 2)
+    out = call("play", GOOD, "-q", lines=lines)[1]
+    assert "/history  all that was said" in out
+    assert "[assistant]\n-> look {'box': 0}\n[tool look]\na0x" in out
+    assert out.count("How is box 0 labelled?") == 3
+
+
+@pytest.mark.parametrize(
+    ("parts", "reward", "told"),
+    [
+        ({"correct": 1.0}, 1.0, []),
+        ({"correct": 1.0, "form": 0.25}, 1.25, ["  correct  1", "  form     0.25"]),
+        ({"correct": 1.0}, 1.5, ["  correct     1", "  from tools  0.5"]),
+    ],
+)
+def test_a_score_is_told_with_its_parts(parts, reward, told):
+    found = {"stop": "answer", "reward": reward, "reward_parts": parts, "correct": True,
+             "turns": 1, "tool_calls": 0, "tool_failures": 0, "answer": None}  # fmt: skip
+    lines = score(found).splitlines()
+    assert lines[0] == f"stop answer · reward {reward:g} · correct"
+    assert lines[1:-1] == told
+
+
+def test_on_a_terminal_the_prompt_counts_turns_and_keys_complete_and_bring_back(tmp_path):
+    terminal = started(["-m", "agentrl", "envs", "play", GOOD], HERE.parent)
+    terminal.until(lambda: "turn 1 of 4> " in terminal.text() + " ")
+    terminal.key("/ca\t lo\t box=0\n")
+    terminal.until(lambda: "turn 2 of 4>" in terminal.text())
+    terminal.key("\x1b[A")
+    terminal.until(lambda: "turn 2 of 4> /call look" in terminal.text().replace("  ", " "))
+    terminal.key("\x15\x04")
+    assert terminal.end() == 0
+    assert "left before the end" in terminal.text()
 
 
 @pytest.mark.parametrize("lines", ["", "/quit\n", "/call look box=1"])

@@ -1,6 +1,8 @@
 import json
 from datetime import UTC, datetime
 
+import pytest
+
 from agentrl import disk, record
 from agentrl.cli import runs
 from agentrl.cli.entry import main
@@ -23,18 +25,42 @@ def made(root, name, **facts):
 
 def test_each_run_is_a_row_with_what_it_came_to(tmp_path):
     folder = made(tmp_path, "one", status="done")
-    disk.append(folder.metrics, [{"step": 1}, {"step": 2}])
+    disk.append(folder.metrics, [{"step": 1, "reward": 0.5}, {"step": 2, "reward": 0.75}])
+    folder.write_config("[train]\nsteps = 60\n", {})
     with folder.metrics.open("a") as file:
         file.write('{"step": 3')
     (row,) = runs.listed(tmp_path, NOON)
     assert (row["name"], row["status"], row["steps"]) == ("one", "done", 2)
     assert (row["before"], row["after"], row["tokens"]) == (0.25, 0.5, 1_234_567)
+    assert (row["of"], row["reward"], row["rewards"]) == (60, 0.75, [0.5, 0.75])
     assert row["age"] == 2.5 * 3600
     head, line = runs.table([row]).splitlines()
-    assert head.split() == ["name", "env", "model", "status", "steps", "held-out", "tokens", "age"]
-    assert line.split() == [
-        *("one", "tool_math", "tiny", "done", "2", "0.250", "->", "0.500", "1.2M", "2h")
-    ]
+    assert " ".join(head.split()) == (
+        "name env model status steps reward trend held-out tokens age"
+    )
+    assert " ".join(line.split()) == (
+        "one tool_math tiny done 2/60 0.750 ▁█ 0.250 -> 0.500 1.2M 2h"
+    )
+
+
+@pytest.mark.parametrize(
+    ("width", "heads"),
+    [(100, "name env model status steps reward trend held-out tokens age"),
+     (80, "name env status steps reward trend held-out age"),
+     (60, "name status steps reward held-out")],
+)  # fmt: skip
+def test_a_narrow_terminal_gets_fewer_columns_and_whole_lines(tmp_path, width, heads):
+    made(tmp_path, "a-run-of-some-name", status="running")
+    lines = runs.table(runs.listed(tmp_path, NOON), width).splitlines()
+    assert lines[0].split() == heads.split()
+    assert all(len(line) <= width for line in lines)
+
+
+def test_names_cannot_steer_the_terminal(tmp_path):
+    made(tmp_path, "one", status="done", env="\x1b[2J[red]x", model="a\nb")
+    (line,) = runs.table(runs.listed(tmp_path, NOON)).splitlines()[1:]
+    assert "\\x1b[2J[red]x" in line
+    assert "a\\nb" in line
 
 
 def test_a_run_without_its_process_is_killed_and_one_with_it_is_running(tmp_path):

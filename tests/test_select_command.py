@@ -15,6 +15,7 @@ from agentrl.chosen import choose
 from agentrl.cli import strip
 from agentrl.cli.entry import main
 from agentrl.cli.rows import Rows
+from agentrl.cli.tint import tinted
 from agentrl.config import TrainConfig
 from agentrl.group import Group, seed_for
 from agentrl.record import RunFolder
@@ -376,7 +377,7 @@ def test_a_recorded_step_is_explained_by_the_settings_that_chose_it(section, tra
 
 def test_flags_override_a_runs_settings_and_where_the_run_chose_otherwise_is_shown(trained, shown):
     lines = shown(f"{trained(within='cheapest')} --step 4 --m 2 --rule first")
-    assert lines[1:4] == [
+    assert lines[2:5] == [
         "  reward  ▁▁▁▅▅███  0 to 1",
         "  kept    ^ ^",
         "  in run  ^^   ^^",
@@ -509,3 +510,29 @@ def test_a_step_that_is_not_there_or_not_whole_is_one_line(trained, refused):
     for line, why in (("{}", "no task_id. It is not what a run writes."), ("{", "not JSON. ")):
         path.write_text(f"{line}\n")
         assert refused(f"{run} --step 4").startswith(f"{path}:1: {why}")
+
+
+def test_a_step_of_a_run_has_a_title_and_the_advantage_that_each_row_was_trained_with(
+    trained, shown
+):
+    lines = shown(f"{trained()} --step 4")
+    assert lines[0].endswith("step 4: 24 trajectories in 3 groups, at most 4 of each are kept")
+    rewards, adv = (x.split()[1:] for x in lines[6:9] if x.split()[0] in ("reward", "adv"))
+    assert len(adv) == sum(reward.startswith("[") for reward in rewards) == 4
+    signs = [float(x) > 0 for x in adv]
+    assert signs == sorted(signs)
+
+
+def test_a_narrow_terminal_gets_narrower_strips(monkeypatch):
+    rows = Rows([i % 2 for i in range(60)], [1] * 60, ["a"] * 60, [True] * 60, [False] * 60)
+    chosen = select(rows.rewards, rows.tokens, m=4, groups=rows.groups)
+    lines = strip.strip(strip.Shown(chosen, rows, rows.tokens, width=60)).splitlines()
+    assert all(len(line) <= 60 for line in lines)
+    assert len(lines[1].split()[1]) == 20
+    assert "a column is 3 rows" in lines[3]
+
+
+def test_colours_say_nothing_that_words_do_not():
+    text = "group a: kept 1 of 2 · spread 0 -> 1\n  reward  ▁█\n  kept     ^\n  reward   0 [1]"
+    assert tinted(text).plain == text
+    assert {span.style for span in tinted(text).spans} >= {"bold", "cyan", "bold green"}

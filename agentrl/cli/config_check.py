@@ -11,12 +11,12 @@ from agentrl.cli import named
 from agentrl.cli.entry import DONE, WRONG
 from agentrl.cli.named import SUITE, Named
 from agentrl.cli.output import output
-from agentrl.visible import visible
 from agentrl.cli.parser import Parser
 from agentrl.config import EnvSection, EvalConfig
 from agentrl.errors import UsageError
 from agentrl.settings import OPTIONS
 from agentrl.tomlfile import TomlFile, literal
+from agentrl.visible import visible
 
 EXAMPLES = ("mine.toml", "tool_math evals/suite.toml --json")
 

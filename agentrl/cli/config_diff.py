@@ -9,11 +9,11 @@ from pydantic import BaseModel
 
 from agentrl.cli import named
 from agentrl.cli.output import output
-from agentrl.visible import visible
 from agentrl.cli.parser import Parser
 from agentrl.errors import UsageError
 from agentrl.settings import OPTIONS, settings
 from agentrl.tomlfile import literal
+from agentrl.visible import visible
 
 EXAMPLES = ("runs/tool_math-001 runs/tool_math-002", "tool_math mine.toml --json")
 

@@ -9,9 +9,9 @@ from agentrl.cli import named
 from agentrl.cli.config import config_file
 from agentrl.cli.named import FAMILIES, Named
 from agentrl.cli.output import output
-from agentrl.visible import visible
 from agentrl.cli.parser import Parser, split_settings
 from agentrl.tomlfile import TomlFile, dump_toml
+from agentrl.visible import visible
 
 EXAMPLES = ("--config tool_math --m 16", "runs/tool_math-001")
 

@@ -9,39 +9,40 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentrl.cli.argument import arguments_of
 from agentrl.cli.entry import DONE, FAILED
+from agentrl.cli.keyboard import END, QUIT, texts
 from agentrl.cli.options import parser_of, split_options
 from agentrl.cli.output import Output, output
+from agentrl.cli.parser import Parser
+from agentrl.cli.score import score
+from agentrl.cli.signature import hint, signature
 from agentrl.errors import UsageError, suggestion
-from agentrl.visible import visible
+from agentrl.visible import on_a_line, visible
 
 if TYPE_CHECKING:
     from agentrl.env import ToolEnv
     from agentrl.message import AssistantTurn, Message
 
 EXAMPLES = ("tool_math", "code_math --split test --index 3 --multiline")
-HELP = (
-    "Type an answer, or /call TOOL key=value ..., /tools, /quit. key=@file takes what is in a file."
-)
-END = "."
+COMMANDS = {
+    "/call": "TOOL key=value ...: use a tool; key=@file takes what is in a file",
+    "/tools": "the tools and their parameters",
+    "/task": "the task again",
+    "/history": "all that was said",
+    "/help": "these commands",
+    QUIT: "leave, without a reward",
+}
+HELP = "Type an answer, or /call TOOL key=value ..., /tools, /task, /history, /help, /quit."
 
 
 def run(words: Sequence[str]) -> int:
     """Play an episode by hand."""
     options, rest = split_options(words)
-    parser = parser_of("play", "play an episode yourself", EXAMPLES)
-    parser.add_argument("--split", default="train", help="of the task [train]")
-    parser.add_argument("--index", type=int, default=0, help="of the task in its split [0]")
-    parser.add_argument("--seed", type=int, default=0, help="of the episode [0]")
-    parser.add_argument(
-        "--multiline", action="store_true", help=f"an answer ends with a line of {END!r} alone"
-    )
-    args = parser.read(rest)
+    args = _parser().read(rest)
     with output(args.json) as out:
         from agentrl import registry
         from agentrl.supply import supply
@@ -53,20 +54,45 @@ def run(words: Sequence[str]) -> int:
         task = source[args.index]
         try:
             opening, _ = env.reset(seed=args.seed, options={"task": task, "split": args.split})
+            if not args.quiet:
+                out.say(_title(env, args, len(source)))
             _play(env, opening, args, out)
         finally:
             env.close()
         out.document = _outcome(env)
-        out.say(_told(out.document))
+        out.say(score(out.document))
     return FAILED if out.document["stop"] == "env_error" else DONE
+
+
+def _parser() -> Parser:
+    parser = parser_of("play", "play an episode yourself", EXAMPLES)
+    parser.add_argument("--split", default="train", help="of the task [train]")
+    parser.add_argument("--index", type=int, default=0, help="of the task in its split [0]")
+    parser.add_argument("--seed", type=int, default=0, help="of the episode [0]")
+    parser.add_argument(
+        "--multiline", action="store_true", help=f"an answer ends with a line of {END!r} alone"
+    )
+    return parser
+
+
+def _title(env: ToolEnv, args: argparse.Namespace, size: int) -> str:
+    text = f"{args.env} · {args.split} task {args.index} of {size} · {env.max_turns} turns at most"
+    return on_a_line(text)
 
 
 def _play(env: ToolEnv, opening: Sequence[Message], args: argparse.Namespace, out: Output) -> None:
     _show(opening, out)
     if not args.quiet:
+        _tools(env, out)
         out.say(HELP)
-    lines = _lines(args.multiline)
-    for text in lines:
+
+    def prompt() -> str:
+        return f"turn {len(env.turns) + 1} of {env.max_turns}> "
+
+    def words() -> list[str]:
+        return [*COMMANDS, *_schemas(env)]
+
+    for text in texts(prompt, words, args.multiline):
         try:
             turn = _turn(env, text, out)
         except UsageError as error:
@@ -77,26 +103,7 @@ def _play(env: ToolEnv, opening: Sequence[Message], args: argparse.Namespace, ou
         _show(env.step(turn)[0], out)
         if env.end is not None:
             return
-
-
-def _lines(multiline: bool) -> Iterator[str]:
-    """What was typed, until /quit or the end of the input."""
-    held: list[str] = []
-    while True:
-        if sys.stdin.isatty():
-            sys.stderr.write("> " if not held else "... ")
-            sys.stderr.flush()
-        line = sys.stdin.readline()
-        if not line or (line.strip() == "/quit" and not held):
-            return
-        line = line.rstrip("\n")
-        if not multiline or (line.startswith("/") and not held):
-            yield line
-        elif line == END:
-            yield "\n".join(held)
-            held = []
-        else:
-            held.append(line)
+        _hint(env, out)
 
 
 def _turn(env: ToolEnv, text: str, out: Output) -> AssistantTurn | None:
@@ -114,14 +121,44 @@ def _turn(env: ToolEnv, text: str, out: Output) -> AssistantTurn | None:
             raise UsageError(f"{text}: not a call. Write /call TOOL key=value ...") from error
         parameters = _schemas(env).get(name, {}).get("parameters", {})
         return AssistantTurn("", (ToolCall(name, arguments_of(words, parameters)),))
-    if command != "/tools":
-        hint = suggestion(command, ("/call", "/tools", "/quit"), HELP)
-        raise UsageError(f"{command}: no such command. {hint}")
-    for name, schema in _schemas(env).items():
-        keys = ", ".join(schema["parameters"].get("properties", {}))
-        summary = schema["description"].partition("\n")[0]
-        out.say(visible(f"{name}({keys})  {summary}"))
+    _look(env, command, out)
     return None
+
+
+def _look(env: ToolEnv, command: str, out: Output) -> None:
+    """What costs no turn.
+
+    Raises:
+        UsageError: there is no such command.
+    """
+    from agentrl.trajectory import conversation
+
+    if command == "/tools":
+        _tools(env, out)
+    elif command == "/task":
+        _show(env.opening, out)
+    elif command == "/history":
+        _show(conversation(env.opening, env.turns), out)
+    elif command == "/help":
+        out.say("\n".join(f"{name:<9} {what}" for name, what in COMMANDS.items()))
+    else:
+        near = suggestion(command, COMMANDS, HELP)
+        raise UsageError(f"{command}: no such command. {near}")
+
+
+def _hint(env: ToolEnv, out: Output) -> None:
+    """Say what would have worked, where a call did not."""
+    turn, schemas = env.turns[-1], _schemas(env)
+    for call, outcome in zip(turn.calls, turn.outcomes, strict=False):
+        told = hint(outcome.name, outcome.status, list(call.arguments), schemas)
+        if told:
+            out.say(on_a_line(f"hint: {told}"))
+
+
+def _tools(env: ToolEnv, out: Output) -> None:
+    for name, schema in _schemas(env).items():
+        summary = schema["description"].partition("\n")[0]
+        out.say(on_a_line(f"{signature(name, schema)}  {summary}"))
 
 
 def _schemas(env: ToolEnv) -> dict[str, dict[str, Any]]:
@@ -131,11 +168,16 @@ def _schemas(env: ToolEnv) -> dict[str, dict[str, Any]]:
 def _show(messages: Sequence[Message], out: Output) -> None:
     for message in messages:
         name = f" {message['name']}" if "name" in message else ""
-        out.say(visible(f"[{message['role']}{name}]\n{message['content']}"))
+        calls = [
+            f"-> {call['function']['name']} {call['function']['arguments']}"
+            for call in message.get("tool_calls") or ()
+        ]
+        said = [str(message["content"])] if message["content"] or not calls else []
+        out.say(visible("\n".join([f"[{message['role']}{name}]", *said, *calls])))
 
 
 def _outcome(env: ToolEnv) -> dict[str, Any]:
-    from agentrl.trajectory import conversation
+    from agentrl.trajectory import conversation, tool_calls, tool_failures
 
     end = env.end
     return {
@@ -145,15 +187,9 @@ def _outcome(env: ToolEnv) -> dict[str, Any]:
         "reward_parts": dict(end.parts or {}) if end else None,
         "correct": end.correct if end else None,
         "problem": end.problem if end else "",
+        "turns": len(env.turns),
+        "tool_calls": tool_calls(env.turns),
+        "tool_failures": tool_failures(env.turns),
+        "answer": env.task.answer if env.task and end else None,
         "messages": conversation(env.opening, env.turns),
     }
-
-
-def _told(found: dict[str, Any]) -> str:
-    if found["stop"] is None:
-        return "left before the end: no reward."
-    if found["reward"] is None:
-        return visible(f"stop {found['stop']} · no reward. {found['problem']}")
-    parts = " ".join(f"{name} {value:g}" for name, value in found["reward_parts"].items())
-    right = "correct" if found["correct"] else "not correct"
-    return visible(f"stop {found['stop']} · reward {found['reward']:g} ({parts}) · {right}")

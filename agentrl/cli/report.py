@@ -10,9 +10,9 @@ from pathlib import Path
 
 from agentrl import disk
 from agentrl.cli.output import output
-from agentrl.visible import visible
 from agentrl.cli.parser import Parser
 from agentrl.errors import UsageError
+from agentrl.visible import visible
 
 EXAMPLES = (
     "runs/tool_math-001",

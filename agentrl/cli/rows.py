@@ -38,6 +38,8 @@ class Rows:
     """Whether it was cut off."""
     kept: list[bool] = field(default_factory=list)
     """Whether the run trained on it; empty where no run is explained."""
+    advantages: list[float | None] = field(default_factory=list)
+    """What the run trained each with, beside `kept`."""
     places: list[str] = field(default_factory=list)
     """`file:line` of each; empty for numbers that were typed in."""
     reasons: dict[int, str] = field(default_factory=dict)
@@ -166,6 +168,7 @@ def _add_recorded(
     rows.valid.append(status != "error" and reward is not None)
     rows.truncated.append(status == "truncated")
     rows.kept.append(_field(row, "kept", (bool,), False, where))
+    rows.advantages.append(_field(row, "advantage", REWARD, None, where))
     rows.places.append(where)
 
 

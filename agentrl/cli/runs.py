@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from agentrl import disk
+from agentrl.amounts import large
 from agentrl.cli.output import output
+from agentrl.cli.paper import columns, drawn
 from agentrl.cli.parser import Parser
 from agentrl.errors import UsageError
-from agentrl.visible import visible
+from agentrl.screen.trend import trend
+from agentrl.visible import on_a_line
 
 EXAMPLES = ("", "--out experiments --json")
-_HEADS = ("name", "env", "model", "status", "steps", "held-out", "tokens", "age")
-_RIGHT = ("steps", "tokens", "age")
+_HEADS = ("name", "env", "model", "status", "steps", "reward", "trend", "held-out", "tokens", "age")
+_RIGHT = ("steps", "reward", "tokens", "age")
+_SPARE = ("tokens", "model", "trend", "env", "age")
+"""Columns that a narrow terminal does without, the first to go first."""
+_TREND = 12
+_MOST = 160
+_STYLES = {"done": "green", "running": "cyan", "stopped": "yellow", "failed": "red"}
 
 
 def run(words: Sequence[str]) -> int:
@@ -27,7 +37,8 @@ def run(words: Sequence[str]) -> int:
     with output(args.json) as out:
         found = listed(Path(args.out), datetime.now(UTC))
         out.document = found
-        out.say(table(found) if found else f"{args.out}: no runs yet. Start one: agentrl train")
+        none = f"{on_a_line(args.out)}: no runs yet. Start one: agentrl train"
+        out.draw(table(found, columns(_MOST)) if found else none)
     return 0
 
 
@@ -48,12 +59,16 @@ def listed(root: Path, now: datetime) -> list[dict[str, Any]]:
 def _row(folder: Any, facts: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     heldout, tokens = facts.get("heldout") or {}, facts.get("tokens") or {}
     started = facts.get("started")
+    steps, rewards = _rewards(folder)
     return {
         "name": folder.path.name,
         "env": facts.get("env"),
         "model": facts.get("model"),
         "status": facts["status"],
-        "steps": folder.steps(),
+        "steps": steps,
+        "of": _wanted(folder),
+        "reward": rewards[-1] if rewards else None,
+        "rewards": rewards,
         "before": (heldout.get("before") or {}).get("mean"),
         "after": (heldout.get("after") or {}).get("mean"),
         "tokens": tokens.get("sampled"),
@@ -63,41 +78,62 @@ def _row(folder: Any, facts: Mapping[str, Any], now: datetime) -> dict[str, Any]
     }
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The runs for a person."""
-    cells = [_HEADS, *(_cells(row) for row in rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(_HEADS))]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if head in _RIGHT else cell.ljust(width)
-            for cell, width, head in zip(row, widths, _HEADS, strict=True)
-        ).rstrip()
-        for row in cells
-    )
+def _rewards(folder: Any) -> tuple[int, list[float | None]]:
+    """Steps that were done, and the mean reward of each."""
+    if not folder.metrics.exists():
+        return 0, []
+    rows = list(disk.rows(folder.metrics))
+    steps = max((int(row["step"]) for row in rows), default=0)
+    return steps, [row.get("reward") for row in rows]
+
+
+def _wanted(folder: Any) -> int | None:
+    """Steps that were asked for; None where the settings do not say."""
+    try:
+        settings = tomllib.loads((folder.path / "config.toml").read_text(encoding="utf-8"))
+        return int(settings["train"]["steps"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def table(rows: Sequence[Mapping[str, Any]], width: int = _MOST) -> str:
+    """The runs for a person, in so many columns."""
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
+    cells = [dict(zip(_HEADS, _cells(row), strict=True)) for row in rows]
+    widths = {head: max(cell_len(c[head]) for c in (*cells, {head: head})) for head in _HEADS}
+    heads = list(_HEADS)
+    for head in _SPARE:
+        if sum(widths[h] + 2 for h in heads) - 2 > width:
+            heads.remove(head)
+    sheet = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for head in heads:
+        right = head in _RIGHT
+        sheet.add_column(head, justify="right" if right else "left", no_wrap=True)
+    for row, line in zip(rows, cells, strict=True):
+        style = _STYLES.get(row["status"], "red")
+        sheet.add_row(*(Text(line[h], style if h == "status" else "") for h in heads))
+    return drawn(sheet, width)
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     measured = f"{_number(row['before'])} -> {_number(row['after'])}"
-    age = row["age"]
+    age, of = row["age"], row["of"]
     return (
-        *(visible(str(row[name] or "-")) for name in ("name", "env", "model", "status")),
-        str(row["steps"]),
+        *(on_a_line(str(row[name] or "-")) for name in ("name", "env", "model", "status")),
+        f"{row['steps']}/{of}" if of else str(row["steps"]),
+        _number(row["reward"]),
+        trend(row["rewards"], _TREND),
         measured if (row["before"], row["after"]) != (None, None) else "-",
-        "-" if row["tokens"] is None else _large(row["tokens"]),
+        "-" if row["tokens"] is None else large(row["tokens"]),
         "-" if age is None else _ago(age),
     )
 
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
-
-
-def _large(count: int) -> str:
-    """A count with at most three digits before its unit."""
-    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
-        if count >= size:
-            return f"{count / size:.1f}{unit}"
-    return str(count)
 
 
 def _ago(seconds: float) -> str:

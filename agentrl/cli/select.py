@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from agentrl.amounts import plural
 from agentrl.cli.asking import Asked, add_flags, asked, asked_by, choose, costs, given, masked
 from agentrl.cli.output import Output, output
+from agentrl.cli.paper import columns, drawn, is_terminal
 from agentrl.cli.parser import Parser
 from agentrl.cli.rows import Rows, listed, read, recorded, whole
-from agentrl.cli.strip import Shown, comparison, reasons, strip
+from agentrl.cli.strip import WIDTH, Shown, comparison, reasons, strip
 from agentrl.cli.strip import recorded as kept_by_run
+from agentrl.cli.tint import tinted
 from agentrl.errors import UsageError
 from agentrl.selection import Selection
 from agentrl.selection.question import OPTIMAL
 from agentrl.selection.rules import RULES
+from agentrl.visible import on_a_line, visible
 
 EXAMPLES = (
     "--rewards 0,0,1,.5 --tokens 10,20,30,40 --m 2 --token-budget 50",
@@ -39,7 +44,7 @@ def run(words: Sequence[str]) -> int:
         if args.compare:
             _compare(rows, wanted, out)
         else:
-            _explain(rows, wanted, own, given(args), out)
+            _explain(rows, wanted, own, args, out)
     return 0
 
 
@@ -80,29 +85,43 @@ def _compare(rows: Rows, wanted: Asked, out: Output) -> None:
         rule: document(one, rows) | {"left_out": list(left_out[rule])}
         for rule, one in found.items()
     }
-    out.say(comparison(found, left_out))
+    out.say(comparison(found, left_out, columns(WIDTH)))
 
 
-def _explain(rows: Rows, wanted: Asked, own: Asked, flags: dict[str, str], out: Output) -> None:
+def _explain(rows: Rows, wanted: Asked, own: Asked, args: argparse.Namespace, out: Output) -> None:
+    flags = given(args)
     # What the run asked and this rule has not got is left out; what a flag asks is refused.
     asked_now, left_out = wanted.by(wanted.options.get("rule", OPTIMAL), flags)
     found = choose(rows, asked_now)
     settings = {"effective_length": wanted.effective_length, "truncated": wanted.truncated}
     out.document = document(found, rows) | {"asked": {**asked_now.options, **settings}}
-    out.say(
-        strip(
-            Shown(
-                found,
-                rows,
-                costs(rows, wanted),
-                unit="cost" if wanted.effective_length else "tokens",
-                budget=asked_now.options.get("token_budget"),
-                flags=list(flags.values()),
-            )
+    width = columns(WIDTH)
+    told = strip(
+        Shown(
+            found,
+            rows,
+            costs(rows, wanted),
+            unit="cost" if wanted.effective_length else "tokens",
+            budget=asked_now.options.get("token_budget"),
+            flags=list(flags.values()),
+            title=_title(args, rows, asked_now),
+            width=width,
         )
     )
+    told = visible(told)
+    out.draw(drawn(tinted(told), width) if is_terminal() and not out.as_json else told)
     if left_out:
         out.say(f"without the run's {', '.join(left_out)}: this rule has none")
+
+
+def _title(args: argparse.Namespace, rows: Rows, wanted: Asked) -> str:
+    """The step that is explained; nothing where numbers were typed in."""
+    if args.run is None:
+        return ""
+    name, groups = on_a_line(Path(args.run).name), plural(len(set(rows.groups)), "group")
+    played = plural(len(rows.rewards), "trajectory", "trajectories")
+    most = f"at most {wanted.options['m']} of each are kept"
+    return f"{name} step {args.step}: {played} in {groups}, {most}"
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -1,7 +1,7 @@
 """A selection as a person reads it: bars, marks, and what the numbers mean.
 
 In    a Selection, the rows it chose from, what was asked
-Out   text of at most WIDTH columns
+Out   text of at most WIDTH columns, or of fewer where a terminal has fewer
 Not   JSON (select.py), nor a choice
 """
 
@@ -16,6 +16,7 @@ from typing import Any
 
 from agentrl.cli.asking import flag
 from agentrl.cli.rows import Rows
+from agentrl.glyphs import SPARKS
 from agentrl.selection import GroupReport, Report, Selection
 
 WIDTH = 100
@@ -24,7 +25,9 @@ COLUMNS = 64
 SHORT = 16
 """Groups up to this size are shown with their numbers too."""
 LABEL = 24
-BARS = "▁▂▃▄▅▆▇█"
+BESIDE = 36
+"""Columns for what stands before and behind the bars."""
+BARS = SPARKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,9 @@ class Shown:
     budget: int | None = None
     flags: Sequence[str] = ()
     """Flags that asked for something else than the run did."""
+    title: str = ""
+    """The step of the run that is explained."""
+    width: int = WIDTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +74,11 @@ def recorded(found: Selection, rows: Rows) -> Recorded | None:
 def strip(shown: Shown) -> str:
     """Each group's rewards as bars in their order, the kept ones marked, over their costs."""
     report = shown.found.report
-    lines = [line for label in report.groups for line in _group(shown, label)]
+    lines = [shown.title] if shown.title else []
+    lines += [line for label in report.groups for line in _group(shown, label)]
     lines += _footer(shown)
-    return "\n".join(line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…" for line in lines)
+    width = shown.width
+    return "\n".join(line if len(line) <= width else f"{line[: width - 1]}…" for line in lines)
 
 
 def reasons(found: Selection, rows: Rows) -> dict[int, str]:
@@ -78,7 +86,9 @@ def reasons(found: Selection, rows: Rows) -> dict[int, str]:
     return {row: rows.reasons.get(row, why) for row, why in found.report.excluded.items()}
 
 
-def comparison(found: Mapping[str, Selection], left_out: Mapping[str, Sequence[str]]) -> str:
+def comparison(
+    found: Mapping[str, Selection], left_out: Mapping[str, Sequence[str]], width: int = WIDTH
+) -> str:
     """Every rule on the same rows, best Q first."""
     lines = [f"{'rule':<14}{'Q':>12}{'bound':>12}{'gap':>8}{'kept':>8}{'tokens':>12}  method"]
     for rule, one in sorted(found.items(), key=lambda item: -item[1].report.q_kept):
@@ -90,8 +100,8 @@ def comparison(found: Mapping[str, Selection], left_out: Mapping[str, Sequence[s
         )
     names = dict.fromkeys(flag(name) for out in left_out.values() for name in out)
     if names:
-        lines += _wrapped(f"* without {', '.join(names)}: these rules have none")
-    return "\n".join(line[:WIDTH] for line in lines)
+        lines += _wrapped(f"* without {', '.join(names)}: these rules have none", width)
+    return "\n".join(line[:width] for line in lines)
 
 
 def _group(shown: Shown, label: Any) -> Iterator[str]:
@@ -101,7 +111,7 @@ def _group(shown: Shown, label: Any) -> Iterator[str]:
     why = group.dropped or f"{spread} · tokens {group.tokens_kept} of {group.tokens_all}"
     yield f"group {_label(label)}: kept {len(group.kept)} of {group.of} · {why}"
     if group.note:
-        yield from _wrapped(f"note: {group.note}", "  ")
+        yield from _wrapped(f"note: {group.note}", shown.width, "  ")
     if not group.flat:
         own = [i for i, other in enumerate(shown.rows.groups) if other == label]
         usable = [i for i in own if i not in report.excluded]
@@ -114,7 +124,7 @@ def _bars_of(shown: Shown, ranked: Sequence[int], group: GroupReport) -> Iterato
     """A bar for each row, or for a few rows together where they are many."""
     rewards = [shown.rows.reward(row) for row in ranked]
     costs = [shown.costs[row] for row in ranked]
-    size = math.ceil(len(ranked) / COLUMNS)
+    size = math.ceil(len(ranked) / min(COLUMNS, shown.width - BESIDE))
     bins = [slice(start, start + size) for start in range(0, len(ranked), size)]
     low, high, most = rewards[0], rewards[-1], max(costs)
     levels = [_bar(fmean(rewards[one]) - low, high - low) for one in bins]
@@ -146,10 +156,35 @@ def _numbers(shown: Shown, ranked: Sequence[int], group: GroupReport) -> Iterato
     }
     if len({shown.costs[row] for row in ranked}) == 1:
         del table[shown.unit]
-    width = max(len(cell) for cells in table.values() for cell in cells) + 1
-    if len(ranked) <= SHORT and 10 + width * len(ranked) <= WIDTH:
+    if kept and _trained(shown, ranked) == kept:
+        table["adv"] = [_signed(shown.rows.advantages[row]) for row in ranked]
+    if len(ranked) > SHORT:
+        return
+    if not _fits(table, shown.width):
+        table.pop("adv", None)
+    if _fits(table, shown.width):
+        width = _cell(table)
         for name, cells in table.items():
             yield _line(name, "".join(cell.rjust(width) for cell in cells))
+
+
+def _fits(table: Mapping[str, Sequence[str]], width: int) -> bool:
+    return 10 + _cell(table) * len(table["row"]) <= width
+
+
+def _cell(table: Mapping[str, Sequence[str]]) -> int:
+    """Columns of the widest cell and a space."""
+    return max(len(cell) for cells in table.values() for cell in cells) + 1
+
+
+def _trained(shown: Shown, ranked: Sequence[int]) -> set[int]:
+    """Rows that the run trained on, with an advantage each."""
+    known = {row for row, value in enumerate(shown.rows.advantages) if value is not None}
+    return {row for row in ranked if row in known and shown.rows.kept[row]}
+
+
+def _signed(advantage: float | None) -> str:
+    return "" if advantage is None else f"{advantage:+.2f}"
 
 
 def _footer(shown: Shown) -> Iterator[str]:
@@ -158,10 +193,10 @@ def _footer(shown: Shown) -> Iterator[str]:
     for row, why in reasons(found, shown.rows).items():
         out.setdefault(why, []).append(row)
     for why, some in out.items():
-        yield _listing("out:", some, f": {why}")
-    yield _listing("kept rows", found.indices, f", of {report.of}")
+        yield _listing("out:", some, f": {why}", shown.width)
+    yield _listing("kept rows", found.indices, f", of {report.of}", shown.width)
     for text in _facts(shown, report):
-        yield from _wrapped(text)
+        yield from _wrapped(text, shown.width)
 
 
 def _facts(shown: Shown, report: Report) -> Iterator[str]:
@@ -229,14 +264,14 @@ def _line(name: str, text: str, behind: str = "") -> str:
     return f"  {name:<7} {text}{'  ' * bool(behind)}{behind}".rstrip()
 
 
-def _listing(before: str, rows: Sequence[int], behind: str) -> str:
+def _listing(before: str, rows: Sequence[int], behind: str, width: int) -> str:
     """Rows on one line; the last ones go where they have no room."""
-    text, room = " ".join(map(str, rows)) or "none", WIDTH - len(before) - len(behind) - 1
+    text, room = " ".join(map(str, rows)) or "none", width - len(before) - len(behind) - 1
     if len(text) > room:
         more = f" … ({len(rows)} in all)"
         text = text[: room - len(more)].rpartition(" ")[0] + more
     return f"{before} {text}{behind}"
 
 
-def _wrapped(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
+def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=f"{indent}  ")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from agentrl.cli.entry import DONE
 from agentrl.cli.output import output
-from agentrl.visible import visible
 from agentrl.cli.parser import Parser
 from agentrl.cli.rows import whole
 from agentrl.errors import UsageError
+from agentrl.visible import visible
 
 if TYPE_CHECKING:
     from agentrl.view.book import Book
