@@ -60,13 +60,20 @@ WAIT = "time.sleep(60)"
 def shown(tmp_path):
     """Start the view of a run that does something, on a terminal."""
 
+    terminals = []
+
     def run(work, *more, **how):
         how.setdefault("environ", {})
         paths = os.pathsep.join((str(ROOT), str(ROOT / "environments"), str(ROOT / "tools")))
         how["environ"] = {"PYTHONPATH": paths, **how["environ"]}
-        return started(["-c", RUN, work, *more], tmp_path, **how)
+        terminals.append(started(["-c", RUN, work, *more], tmp_path, **how))
+        return terminals[-1]
 
-    return run
+    yield run
+    for terminal in terminals:
+        if terminal.process.poll() is None:
+            terminal.process.kill()
+            terminal.process.wait()
 
 
 def panel(terminal):
@@ -146,11 +153,11 @@ def test_an_exception_leaves_the_terminal_as_it_was_and_is_read_below(shown):
 def test_a_terminal_of_another_size_gets_another_frame(shown):
     terminal = shown(WAIT)
     terminal.until(lambda: "left ?" in terminal.text())
-    terminal.screen.reset()
-    terminal.resize(120)
-    terminal.until(lambda: terminal.text().count("╰") == 1 and len(panel(terminal)[0]) == 100)
+    terminal.resize(60)
+    terminal.until(lambda: "╭" + "─" * 58 + "╮" in terminal.lines())
     terminal.send(signal.SIGTERM)
-    terminal.end()
+    assert terminal.end() == 143
+    assert len(panel(terminal)[0]) == 60
 
 
 @pytest.mark.parametrize(
@@ -217,7 +224,7 @@ def test_a_real_run_on_a_terminal_is_one_panel_and_its_prints_are_in_the_log(noi
     assert "\x1b" not in logged(tmp_path)
 
 
-@pytest.mark.parametrize("progress", ["plain", "json"])
+@pytest.mark.parametrize("progress", ["plain", pytest.param("json", marks=pytest.mark.slow)])
 def test_a_real_run_off_a_terminal_is_whole_lines_without_prints(noisy, tmp_path, progress):
     noisy += ["--progress", progress]
     text = (tmp_path / "noisy.py").read_text().replace("os.write", "# os.write")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from agentrl.console import duration as duration
+from agentrl.amounts import duration as duration
 from agentrl.interval import Interval
 
 NONE = "\N{EN DASH}"
