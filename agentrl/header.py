@@ -30,6 +30,8 @@ from agentrl.version import __version__
 NAME = "eval.json"
 EPISODES = "episodes.jsonl"
 SUMMARY = "summary.json"
+SUITE = "suite.json"
+"""Names the evaluations of a suite, each in a folder beside it."""
 SETTINGS = "config.toml"
 SCHEMA = 1
 
@@ -137,6 +139,24 @@ def read(folder: Path) -> dict[str, Any]:
             "of. Evaluate anew in another folder."
         ) from error
     return found
+
+
+def names_in(folder: Path) -> list[str] | None:
+    """Names of the evaluations of a suite's folder; None where it is none.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    path = folder / SUITE
+    try:
+        return [str(name) for name in json.loads(path.read_text(encoding="utf-8"))["names"]]
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{path}: cannot be read ({type(error).__name__}). It has the names of a suite's "
+            "evaluations. Name their folders one by one, or evaluate anew in another folder."
+        ) from error
 
 
 def write(folder: Path, header: Mapping[str, Any], after: str = disk.GO_ON) -> None:

@@ -19,11 +19,10 @@ from agentrl.config import EvalConfig
 from agentrl.errors import UsageError
 from agentrl.evaluation import Evaluation, evaluate_all
 from agentrl.events import Listener
-from agentrl.header import SUMMARY
+from agentrl.header import SUITE, SUMMARY
 from agentrl.interval import Interval
 from agentrl.tomlfile import TomlFile
 
-NAME = "suite.json"
 ENTRY = "suite"
 """The tables of a suite's file."""
 OWN = ("name", "env", "rollout", "eval")
@@ -139,7 +138,7 @@ def evaluate_suite(
         """Last, so that all it names can be gone on with."""
         if root is not None:
             text = json.dumps({"schema": 1, "names": list(configs)})
-            disk.put(root / NAME, text + "\n")
+            disk.put(root / SUITE, text + "\n")
 
     found = evaluate_all(
         list(configs.values()),
@@ -156,17 +155,8 @@ def evaluate_suite(
     return result
 
 
-def names_in(folder: Path) -> list[str] | None:
-    """Names of the evaluations of a suite's folder; None where it is none."""
-    path = folder / NAME
-    if not path.is_file():
-        return None
-    names: list[str] = json.loads(path.read_text(encoding="utf-8"))["names"]
-    return names
-
-
 def _begin(root: Path, resume: bool) -> None:
-    if not resume and (root / NAME).exists():
+    if not resume and (root / SUITE).exists():
         raise UsageError(
             f"--out {root}: it holds a suite. Add --resume to go on with it, "
             "or give another folder."

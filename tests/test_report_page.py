@@ -24,6 +24,7 @@ from agentrl.report.document import (
 )
 from agentrl.report.facts import facts_of
 from agentrl.report.markdown import markdown
+from agentrl.report.measured import measured
 from agentrl.report.page import html
 from agentrl.report.panels import Line, Panel
 from agentrl.report.sections import document
@@ -266,6 +267,19 @@ def test_evaluations_are_set_side_by_side(tmp_path, capsys):
     twin = (tmp_path / "both" / "report.md").read_text()
     assert "| accuracy | 0.500 | 1.000 |" in twin
     assert "| difficulty easy | 0.500 |" in twin
+
+
+def test_accuracy_by_kind_of_task_is_told_before_and_after_or_run_by_run():
+    told = [{"mean": mean, "low": mean - 0.1, "high": mean + 0.1} for mean in (0.25, 0.75)]
+    before, after = ({"by": {"difficulty": {"easy": one}}} for one in told)
+    facts = replace(facts_with([{}]), run={"heldout": {"before": before, "after": after}})
+    (table,) = measured((("one", facts),))
+    assert table.rows == (
+        ("difficulty easy", "0.250", "0.150 to 0.350", "0.750", "0.650 to 0.850"),
+    )
+    (both,) = measured((("one", facts), ("two", facts)))
+    assert both.head == ("held-out tasks", "one", "95% interval", "two", "95% interval")
+    assert both.rows[0][1:3] == both.rows[0][3:5] == ("0.750", "0.650 to 0.850")
 
 
 def test_the_command_says_the_verdict_and_where_it_is(runs, capsys):

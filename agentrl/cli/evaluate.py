@@ -126,7 +126,8 @@ def _suite(
     folder: Path | None,
 ) -> None:
     root = family.last(flags, "out")
-    from agentrl.suite import entries, evaluate_suite, names_in
+    from agentrl.header import names_in
+    from agentrl.suite import entries, evaluate_suite
 
     names = names_in(folder) if folder is not None else None
     if folder is not None and names is not None:

@@ -86,13 +86,15 @@ def svg(panel: Panel) -> str:
 
 
 def _lines(axes: Axes, panel: Panel) -> None:
+    bands = sum(bool(line.curve.low) for line in panel.lines)
     for line in panel.lines:
         curve = thinned(line.curve, MOST)
         if not curve.x:
             continue
         colour = _COLOUR.format(line.colour % COLOURS)
         if curve.low:
-            axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.16, lw=0)
+            alpha = 0.16 if bands < 3 else 0.07
+            axes.fill_between(curve.x, curve.low, curve.high, color=colour, lw=0, alpha=alpha)
         alone = line.dots or len(curve.x) == 1
         axes.plot(
             curve.x,

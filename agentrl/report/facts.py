@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from agentrl import header, record, suite
+from agentrl import header, record
 from agentrl.errors import UsageError
 from agentrl.record import RunFolder
 from agentrl.report.episodes import Played, read
@@ -88,8 +88,9 @@ def facts_of(text: str, runs: str = "runs") -> Facts:
         UsageError: there is no run and no evaluation, or nobody can say what it is.
     """
     path = Path(text)
-    if (path / suite.NAME).is_file():
-        names = ", ".join(str(path / name) for name in suite.names_in(path) or ())
+    suite = header.names_in(path)
+    if suite is not None:
+        names = ", ".join(str(path / name) for name in suite)
         raise UsageError(f"{text}: a suite of evaluations. Name one of them, or several: {names}.")
     if (path / header.NAME).is_file():
         return _of_evaluation(path)

@@ -8,11 +8,10 @@ Not   looks
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from agentrl.measure import Measurement, summary_of
 from agentrl.report import choice, conduct, costs, curves
 from agentrl.report.document import (
     Answer,
@@ -29,11 +28,12 @@ from agentrl.report.drawing import Named
 from agentrl.report.facts import Facts, labelled
 from agentrl.report.health import findings
 from agentrl.report.lines import number as finite
+from agentrl.report.measured import measured
 from agentrl.report.settings import Clean
 from agentrl.report.settings import table as settings_table
 from agentrl.report.tools import OUTCOMES, UNKNOWN
 from agentrl.report.verdict import against, verdict
-from agentrl.report.words import NONE, amount, count, duration, listed, number, percent
+from agentrl.report.words import NONE, amount, count, duration, listed, percent
 from agentrl.version import __version__
 
 TITLES = {"best": "Best", "worst": "Worst", "changed": "Changed most"}
@@ -69,7 +69,7 @@ def document(every: Sequence[Facts], clean: Clean) -> Document:
 def _sections(runs: Named, clean: Clean) -> Iterator[Section]:
     for name, title, blocks in (
         ("curves", "Did it learn?", [curves.heldout(runs), curves.reward(runs), *_loss(runs)]),
-        ("measured", "What was measured", list(_measured(runs))),
+        ("measured", "What was measured", list(measured(runs))),
         ("selection", "Selection", [choice.selection(_trained(runs)), choice.ranks(runs)]),
         ("costs", "Time and memory", [costs.seconds(_trained(runs)), costs.memory(runs)]),
         ("tools", "Tools", [conduct.tools(_trained(runs)), _calls(runs)]),
@@ -136,79 +136,6 @@ def _overview(runs: Named) -> Table:
     rows = [(what, *(show(facts) for _, facts in runs)) for what, show in OVERVIEW]
     known = tuple(row for row in rows if set(row[1:]) != {NONE})
     return Table("", ("", *(name for name, _ in runs)), known)
-
-
-def _measured(runs: Named) -> Iterator[Block]:
-    """What evaluations found, and the last held-out figures by what tasks say of themselves."""
-    evaluations = [
-        (name, summary_of(_attempts(facts), int(finite(facts.run.get("k")) or 1)))
-        for name, facts in runs
-        if facts.kind == "evaluation" and facts.heldout
-    ]
-    if evaluations:
-        rows = [(what, *(show(m) for _, m in evaluations)) for what, show in MEASURED]
-        yield Table("", ("", *(name for name, _ in evaluations)), tuple(rows))
-    for name, found in evaluations:
-        by = [
-            (f"{kind} {word}", number(told["mean"]), _span(told), count(told["tasks"]))
-            for kind, words in found.by.items()
-            for word, told in words.items()
-        ]
-        if by:
-            yield Table(f"{name}: accuracy by kind of task.", BY, tuple(by))
-    for name, facts in runs:
-        yield from _by_kind(name, facts)
-
-
-BY = ("tasks", "accuracy", "95% interval", "number")
-MEASURED: tuple[tuple[str, Callable[[Measurement], str]], ...] = (
-    ("accuracy", lambda m: number(m.accuracy.mean if m.accuracy else None)),
-    ("95% interval", lambda m: _span(m.accuracy.as_json()) if m.accuracy else NONE),
-    ("reward", lambda m: number(m.reward.mean if m.reward else None)),
-    ("tasks", lambda m: count(m.tasks)),
-    ("attempts", lambda m: f"{count(m.episodes)}, {m.errors} not scored"),
-    ("pass at k", lambda m: ", ".join(f"{k}: {number(v)}" for k, v in m.pass_at.items())),
-    ("pass all k", lambda m: ", ".join(f"{k}: {number(v)}" for k, v in m.pass_all.items())),
-    ("truncated", lambda m: count(m.truncated)),
-    ("turns an attempt", lambda m: number(m.turns, 2)),
-    ("calls an attempt", lambda m: number(m.tool_calls, 2)),
-    ("failed calls", lambda m: count(m.invalid_calls)),
-    ("tokens sampled", lambda m: amount(m.tokens)),
-    ("stops", lambda m: ", ".join(f"{stop} {n}" for stop, n in m.stops.items())),
-)
-
-
-def _attempts(facts: Facts) -> list[Any]:
-    tasks: dict[str, list[Any]] = {}
-    for attempt in facts.heldout[-1].attempts:
-        tasks.setdefault(attempt.task, []).append(attempt)
-    return list(tasks.values())
-
-
-def _by_kind(name: str, facts: Facts) -> Iterator[Table]:
-    """Of a training run, from run.json: before and after."""
-    measured = facts.run.get("heldout")
-    if facts.kind != "train" or not isinstance(measured, dict):
-        return
-    before, after = ((measured.get(when) or {}).get("by") or {} for when in ("before", "after"))
-    rows = [
-        (f"{kind} {word}", *_mean_and_span(before, kind, word), *_mean_and_span(after, kind, word))
-        for kind in after
-        for word in after[kind]
-    ]
-    if rows:
-        head = ("held-out tasks", "before", "95% interval", "after", "95% interval")
-        yield Table(f"{name}: held-out accuracy by kind of task.", head, tuple(rows))
-
-
-def _mean_and_span(by: Mapping[str, Any], kind: str, word: str) -> tuple[str, str]:
-    told = by.get(kind, {}).get(word) or {}
-    return number(finite(told.get("mean"))), _span(told)
-
-
-def _span(told: Mapping[str, Any]) -> str:
-    low, high = finite(told.get("low")), finite(told.get("high"))
-    return NONE if low is None or high is None else f"{number(low)} to {number(high)}"
 
 
 def _calls(runs: Named) -> Table | None:

@@ -124,7 +124,7 @@ def _of_sft(facts: Facts) -> Verdict:
     if before is None or after is None:
         return Verdict("open", "No trajectory was held out, so nothing says whether.", tuple(notes))
     word = "fell" if after < before else "rose" if after > before else "stayed"
-    notes.append("Loss is no accuracy: measure the policy with `agentrl eval --run`.")
+    notes.append("Loss is no accuracy: measure the policy with agentrl eval --run.")
     tone: Tone = "better" if after < before else "worse" if after > before else "open"
     return Verdict(
         tone,
