@@ -164,10 +164,8 @@ def _append(session: _Session, groups: Sequence[Group]) -> None:
 def _closed(session: _Session) -> Iterator[None]:
     """The manifest before and after, whatever happens; a disk that refuses is told in a line."""
     session.facts["status"] = "failed"
+    _begin(session)
     try:
-        session.file.parent.mkdir(parents=True, exist_ok=True)
-        rollout_manifest.write(session.file, session.facts | {"status": "running"})
-        disk.append(session.file, [])
         try:
             yield
             whole = session.facts["groups"] == len(session.tasks)
@@ -178,6 +176,17 @@ def _closed(session: _Session) -> Iterator[None]:
         raise RunError(
             f"{session.file}: cannot be written ({error.strerror}). The groups before are whole. "
             "Make room, or give another --out."
+        ) from error
+
+
+def _begin(session: _Session) -> None:
+    try:
+        session.file.parent.mkdir(parents=True, exist_ok=True)
+        rollout_manifest.write(session.file, session.facts | {"status": "running"})
+        disk.append(session.file, [])
+    except OSError as error:
+        raise UsageError(
+            f"--out {session.file}: cannot be written ({error.strerror}). Give another."
         ) from error
 
 

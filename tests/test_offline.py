@@ -299,6 +299,11 @@ def test_a_file_that_cannot_be_written_is_refused_before_any_work():
         rollout.rollout(RolloutConfig())
 
 
+def test_a_place_that_takes_no_file_is_refused_before_anything_is_played(capsys):
+    assert main(["rollout", "--tasks", "1", "--n", "1", "--out", "/proc/g.jsonl"]) == 2
+    assert capsys.readouterr().err.startswith("--out /proc/g.jsonl: cannot be written (")
+
+
 def test_ctrl_c_ends_after_whole_groups_with_130(tmp_path, capsys):
     out = tmp_path / "g.jsonl"
 
