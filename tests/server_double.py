@@ -49,6 +49,7 @@ class ServerDouble:
         self.mode, self.folder = "processed_logprobs", "elsewhere"
         self.weight, self.label, self.adapters = 99.0, "default", dict[str, float]()
         self.faults: set[str] = set()
+        self.name = random.randbytes(4).hex()
         self.log: list[str] = []
         self.came: list[str] = []
         self.asked: list[dict[str, Any]] = []
@@ -151,7 +152,7 @@ class ServerDouble:
     def info(self) -> dict[str, Any]:
         model = {"dtype": "torch.float32", "logprobs_mode": self.mode, "model": self.folder}
         scheduler = {"max_num_seqs": 8}
-        config = {"model_config": model, "scheduler_config": scheduler}
+        config = {"model_config": model, "scheduler_config": scheduler, "instance_id": self.name}
         return {"vllm_config": config | {"lora_config": {} if self.lora else None}}
 
     def reload(self, body: dict[str, Any]) -> None:

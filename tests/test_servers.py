@@ -6,7 +6,9 @@ import asyncio
 
 import pytest
 
+from agentrl.config import EngineSection
 from agentrl.engines.servers.address import addresses, is_loopback
+from agentrl.engines.servers.starting import Trained, start
 from agentrl.errors import EngineError, UsageError
 from agentrl.policy import Completion
 from tests.server_double import STOP, VOCABULARY, draw
@@ -339,6 +341,16 @@ def test_a_server_with_a_model_of_other_shapes_is_refused_before_it_is_given_wei
     with pytest.raises(UsageError, match=f"it serves {other}, whose hidden_size is 128; the pol"):
         play([server], one_turn)
     assert "/collective_rpc" not in server.log
+
+
+def test_two_names_of_one_server_are_told(doubles, tmp_path):
+    one, other = doubles(), doubles()
+    trained = Trained(tmp_path / "model", VOCABULARY, {}, adapted=False, context=100)
+    same = f"http://localhost:{one.port}"
+    with pytest.raises(UsageError, match=rf"--url {same}: the same server as {one.url}\."):
+        start(EngineSection(name="vllm-server", urls=(one.url, same)), trained, print)
+    other.name = one.name  # by chance
+    start(EngineSection(name="vllm-server", urls=(one.url, other.url)), trained, print)
 
 
 def test_where_no_server_ever_took_the_weights_it_does_not_say_to_go_on(doubles, play):

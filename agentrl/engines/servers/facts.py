@@ -40,6 +40,8 @@ class Facts:
     """What it was started on: a folder there, or a name."""
     adapters: bool = False
     """Whether it was started to take adapters."""
+    instance: str = ""
+    """Which process it is, where it says so."""
     transfer: str = ""
     """How it was started to take weights from GPU to GPU: nccl, ipc, or not."""
 
@@ -89,6 +91,7 @@ def _facts(models: Any, info: Mapping[str, Any], release: str, path: str) -> Fac
         path=path,
         release=release,
         folder=str(model.get("model", "")),
+        instance=str(info.get("instance_id") or ""),
         adapters=info.get("lora_config") is not None,
         transfer=str((info.get("weight_transfer_config") or {}).get("backend", "")),
     )

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import torch
 
@@ -71,6 +72,7 @@ def start(settings: EngineSection, trained: Trained, tell: Callable[[str], None]
     urls = addresses(settings.urls)
     key = os.environ.get(KEY)
     facts = asyncio.run(_look_at_all(urls, key))
+    _refuse_twins(urls, facts)
     for url, one in zip(urls, facts, strict=True):
         _refuse_other_model(url, one.folder, trained.folder)
         if one.path == COMPLETIONS:
@@ -98,6 +100,17 @@ def start(settings: EngineSection, trained: Trained, tell: Callable[[str], None]
         rows=settings.requests,
         tell=tell,
     )
+
+
+def _refuse_twins(urls: Sequence[str], facts: Sequence[Facts]) -> None:
+    """Two names of one server: each would tell it to go on in the other's hand-over."""
+    known: dict[tuple[str, int | None], str] = {}
+    for url, one in zip(urls, facts, strict=True):
+        # vLLM names its processes by five letters: alone these might be the same by chance.
+        name = one.instance, urlsplit(url).port
+        other = known.setdefault(name, url) if one.instance else url
+        if other != url:
+            raise UsageError(f"--url {url}: the same server as {other}. Leave one out.")
 
 
 def _refuse_other_model(url: str, served: str, own: Path) -> None:
