@@ -29,8 +29,17 @@ WIDTH, HEIGHT = 340, 210
 MOST = 400
 """Points of a curve that are drawn."""
 COLOURS = 8
-MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
-"""One a run, for eyes that tell colours badly."""
+MARKS = {
+    "o": '<circle cx="13" cy="6" r="3.6"/>',
+    "s": '<path d="M9.8 2.8h6.4v6.4h-6.4z"/>',
+    "^": '<path d="M13 1.6l4.4 8h-8.8z"/>',
+    "D": '<path d="M13 1.4l4.6 4.6-4.6 4.6-4.6-4.6z"/>',
+    "v": '<path d="M13 10.4l4.4-8h-8.8z"/>',
+    "P": '<path d="M11.6 1.5h2.8v3h3v2.8h-3v3h-2.8v-3h-3v-2.8h3z"/>',
+    "X": '<path d="M11.6 1.5h2.8v3h3v2.8h-3v3h-2.8v-3h-3v-2.8h3z" transform="rotate(45 13 6)"/>',
+    "*": '<path d="M13 1l1.5 3.3 3.6.4-2.7 2.4.8 3.6-3.2-1.8-3.2 1.8.8-3.6-2.7-2.4 3.6-.4z"/>',
+}
+"""One a run, for eyes that tell colours badly: matplotlib's name, and its shape in a legend."""
 NICE = (1, 2, 2.5, 5, 10)
 """What ticks may be apart, but for a power of ten."""
 # Colours that stand for names of the page's style: no real chart has them.
@@ -95,7 +104,7 @@ def _lines(axes: Axes, panel: Panel) -> None:
         if curve.low:
             alpha = 0.16 if bands < 3 else 0.07
             axes.fill_between(curve.x, curve.low, curve.high, color=colour, lw=0, alpha=alpha)
-        alone = line.dots or len(curve.x) == 1
+        shape = list(MARKS)[line.colour % len(MARKS)]
         axes.plot(
             curve.x,
             curve.y,
@@ -103,7 +112,8 @@ def _lines(axes: Axes, panel: Panel) -> None:
             alpha=0.3 if line.faint else 1.0,
             lw=1.0 if line.faint else 2.0,
             ls=(0, (4, 2.2)) if line.broken else "-",
-            marker=MARKS[line.colour % len(MARKS)] if alone else "",
+            marker="" if line.faint else shape,
+            markevery=None if line.dots else [len(curve.x) - 1],
             ms=5,
         )
 
@@ -222,10 +232,12 @@ def _safe(text: str) -> str:
     return escape(visible(text))
 
 
-def mark(colour: int, broken: bool) -> str:
-    """A short piece of a line for a legend."""
-    dash = ' stroke-dasharray="5 3"' if broken else ""
-    return (
-        f'<svg aria-hidden="true" width="26" height="10" viewBox="0 0 26 10"><path d="M1 5H25" '
-        f'stroke="var(--c{colour % COLOURS})" stroke-width="3"{dash}/></svg>'
-    )
+def mark(colour: int, broken: bool, kind: Kind) -> str:
+    """What stands for a curve, or for a layer, in a legend."""
+    name = f"var(--c{colour % COLOURS})"
+    dash = ' stroke-dasharray="4 2.5"' if broken else ""
+    line = f'<path d="M1 6H25" stroke="{name}" stroke-width="2.4"{dash}/>'
+    layer = '<path d="M5 1h16v10h-16z"/>'
+    drawn = layer if kind == "stack" else line + list(MARKS.values())[colour % len(MARKS)]
+    head = '<svg aria-hidden="true" width="26" height="12" viewBox="0 0 26 12"'
+    return f'{head} fill="{name}">{drawn}</svg>'

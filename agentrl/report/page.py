@@ -16,7 +16,7 @@ from markupsafe import Markup
 from agentrl.report import charts
 from agentrl.report.document import Document, Transcripts
 from agentrl.report.markdown import heading
-from agentrl.report.panels import Panel
+from agentrl.report.panels import Kind, Panel
 from agentrl.visible import visible
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -70,5 +70,5 @@ def _role(said: str) -> str:
     return next((known for known in ("policy", "tool", "task") if said.split()[:1] == [known]), "")
 
 
-def _mark(colour: int, broken: bool) -> Markup:
-    return Markup(charts.mark(colour, broken))  # made of two numbers
+def _mark(colour: int, broken: bool, kind: Kind) -> Markup:
+    return Markup(charts.mark(colour, broken, kind))  # made of numbers
