@@ -142,6 +142,17 @@ def test_a_signal_leaves_the_terminal_as_it_was(shown, number, code):
     panel(terminal)
 
 
+def test_while_it_is_stopped_the_cursor_is_there(shown):
+    terminal = shown(WAIT)
+    terminal.until(lambda: "left ?" in terminal.text())
+    # A terminal's only process does not stop for long, but it does all that goes with it.
+    terminal.send(signal.SIGTSTP)
+    terminal.until(lambda: terminal.raw.count(HIDDEN) == 2)
+    assert terminal.raw.index(SHOWN) < terminal.raw.rindex(HIDDEN)
+    terminal.send(signal.SIGTERM)
+    assert terminal.end() == 143
+
+
 def test_an_exception_leaves_the_terminal_as_it_was_and_is_read_below(shown):
     terminal = shown("time.sleep(0.3); raise ValueError('broken')")
     assert terminal.end() == 1
@@ -222,6 +233,33 @@ def test_a_real_run_on_a_terminal_is_one_panel_and_its_prints_are_in_the_log(noi
     for words in ("\\x1b[2Jfrom \\x1b[31mreward", "from C", "from a child", "and its errors"):
         assert words in logged(tmp_path)
     assert "\x1b" not in logged(tmp_path)
+
+
+@pytest.mark.slow
+def test_ctrl_c_is_answered_at_once_then_the_step_ends_and_the_run_is_saved(noisy, tmp_path):
+    noisy[noisy.index("--steps") + 1] = "500"
+    terminal = started(noisy, tmp_path, columns=80, environ=environ())
+    terminal.until(lambda: "last kept" in terminal.text())
+    terminal.key("\x03")
+    terminal.until(lambda: "stopping after this step, then saving" in terminal.text())
+    assert terminal.end() == 130
+    assert "next: agentrl train --resume" in terminal.text()
+    assert terminal.raw.rindex(SHOWN) > terminal.raw.rindex(HIDDEN)
+    assert (tmp_path / "runs/a/checkpoints/latest").exists()
+    assert " stopping after this step" in logged(tmp_path)
+
+
+@pytest.mark.slow
+def test_an_evaluation_has_its_panel_and_keeps_what_is_printed(noisy, tmp_path):
+    words = ["-m", "agentrl", "eval", "--env", "noisy.py:Noisy", "--tasks", "6", "--k", "2",
+             "--out", "e", "--rollout.max_turn_tokens", "4"]  # fmt: skip
+    terminal = started(words, tmp_path, columns=80, environ=environ())
+    assert terminal.end() == 0
+    assert "test split · 6 tasks x 2" in panel(terminal)[1]
+    assert "12/12" in terminal.text()
+    assert "accuracy  " in terminal.text()
+    (log,) = (tmp_path / "e/logs").iterdir()
+    assert log.read_text().count("from C\n") == 12
 
 
 @pytest.mark.parametrize("progress", ["plain", pytest.param("json", marks=pytest.mark.slow)])

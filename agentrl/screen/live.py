@@ -24,7 +24,7 @@ from agentrl.glyphs import is_rich, spelled
 from agentrl.prints import hidden, overheard
 from agentrl.screen.frame import frame
 from agentrl.screen.state import Screen, seen
-from agentrl.screen.terminal import alone, painted
+from agentrl.screen.terminal import alone, painted, paused
 from agentrl.visible import visible
 
 PERIOD = 0.25
@@ -40,6 +40,7 @@ def live(stream: TextIO, now: Callable[[], float] = time.monotonic) -> Iterator[
     with (
         hidden("everything", panel.hear),
         alone(stream, overheard) as terminal,
+        paused(terminal, panel.begin_anew),
         panel.shown_on(terminal),
     ):
         yield panel
@@ -69,6 +70,10 @@ class Panel:
         """Count the lines of what was kept off the terminal."""
         with self._lock:
             self.screen = replace(self.screen, aside=self.screen.aside + text.count("\n"))
+
+    def begin_anew(self) -> None:
+        """Draw the next frame where the cursor is: what stood there has gone."""
+        self._before = ()
 
     @contextmanager
     def shown_on(self, terminal: TextIO) -> Iterator[None]:

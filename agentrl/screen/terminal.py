@@ -70,6 +70,35 @@ def alone(stream: TextIO, take: Callable[[str], None]) -> Iterator[TextIO]:
 
 
 @contextmanager
+def paused(terminal: TextIO, again: Callable[[], None]) -> Iterator[None]:
+    """Give the cursor back while the process is stopped by Ctrl-Z.
+
+    Args:
+        terminal: With a hidden cursor.
+        again: Called when the process goes on: then the cursor is elsewhere.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTSTP) is not signal.SIG_DFL:
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        # Not through the stream: this may come in the middle of its own write.
+        os.write(terminal.fileno(), SHOW.encode())
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, stop)
+        os.write(terminal.fileno(), HIDE.encode())
+        again()
+
+    signal.signal(signal.SIGTSTP, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+
+
+@contextmanager
 def unwound() -> Iterator[None]:
     """Let SIGTERM end the process from inside out, where it would end it on the spot."""
     main = threading.current_thread() is threading.main_thread()
