@@ -42,5 +42,13 @@ def adapted(text: str) -> type[ToolEnv] | None:
 @cache
 def _made(scheme: str, name: str) -> type[ToolEnv]:
     with blame(UsageError, f"--env {scheme}/{name}"):
-        kind: type[ToolEnv] = importlib.import_module(ADAPTERS[scheme]).environment(name)
+        try:
+            adapter = importlib.import_module(ADAPTERS[scheme])
+        except ModuleNotFoundError as error:
+            extra = scheme.replace("_", "-")
+            raise UsageError(
+                f"--env {scheme}/{name}: it needs {error.name}, which is not installed. "
+                f"Get it with: pip install 'agentrl-pods[{extra}]'."
+            ) from error
+        kind: type[ToolEnv] = adapter.environment(name)
     return kind

@@ -83,6 +83,14 @@ def misfit(function: Any, name: str, value: Any) -> str:
     return ""
 
 
+def hint_of(cls: type, name: str) -> Any:
+    """The hint of a parameter of a class; None where there is none to read."""
+    try:
+        return typing.get_type_hints(cls.__init__).get(name)  # type: ignore[misc]
+    except (NameError, TypeError):
+        return None
+
+
 def is_plain(model: type[BaseModel]) -> bool:
     """Whether no parameter's hint brings code of its author's along, such as a validator."""
     return all(

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeGuard, TypeVar
 
-from agentrl.arguments import misfit
+from agentrl.arguments import hint_of, misfit
 from agentrl.errors import UsageError, blame, suggestion
 
 T = TypeVar("T")
@@ -63,6 +63,11 @@ class Catalog(Generic[T]):
                 "Give one as module:Class."
             )
         if not targets:
+            if "*" in text or "," in text:
+                raise UsageError(
+                    f"{self._where(text)}: no {self.noun} is called so. A mixture is for training "
+                    "and measuring; name one of its parts here."
+                )
             known = self.names()
             hints = [suggestion(text, known), f"`{self.listing}` lists all {len(known)}."]
             raise UsageError(
@@ -75,6 +80,8 @@ class Catalog(Generic[T]):
         """An instance of what a text names, with options as keyword arguments."""
         cls = self.resolve(text)
         self.check_options(text, cls, options)
+        # Any word would count as true, and nothing would break.
+        self._check_types(cls, {k: v for k, v in options.items() if hint_of(cls, k) is bool})
         with blame(UsageError, self._where(text)):
             try:
                 return cls(**options)
@@ -185,10 +192,24 @@ def _load_file(where: str, path: Path) -> ModuleType:
     try:
         with blame(UsageError, f"{where}: {path} can't be imported"):
             spec.loader.exec_module(module)
+    except UsageError as error:
+        del sys.modules[name]
+        line = _line_in(str(path), error.__cause__)
+        raise UsageError(f"{error}{f' ({path}:{line})' if line else ''}") from error.__cause__
     except BaseException:
         del sys.modules[name]
         raise
     return module
+
+
+def _line_in(file: str, error: BaseException | None) -> int:
+    """The innermost line of a file that an exception came through; 0 where there is none."""
+    trace, line = error.__traceback__ if error else None, 0
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == file:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
 
 
 def _first_line(module: str, attribute: str) -> str:

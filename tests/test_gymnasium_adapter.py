@@ -184,6 +184,7 @@ def test_whatever_a_policy_writes_is_an_action_or_answered(given_):
         ("FrozenLake-v11", {}, "Did you mean"),
         ("FrozenLake-v1", {"map_nam": "8x8"}, "map_nam"),
         ("FrozenLake-v1", {"actions": ["a", "b"]}, "2 names for 4 actions"),
+        ("FrozenLake-v1", {"actions": "left"}, "Give a list"),
         ("agentrl_tests/CountPicture-v0", {}, "5000 numbers, as pictures are"),
         ("agentrl_tests/CountTuple-v0", {}, "have no words here"),
         ("agentrl_tests/CountBox-v0", {"actions": ["a"]}, "only where their space is Discrete"),

@@ -122,6 +122,29 @@ def test_what_cannot_be_found_is_named_with_the_way_on(world, text, words):
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize("text", ["paper*2,rock*1", "paper*2", "paper,"])
+def test_a_mixture_is_none_and_that_is_said(world, text):
+    with pytest.raises(UsageError, match="mixture"):
+        resolve(text)
+
+
+def test_a_file_that_breaks_is_told_with_the_line(world):
+    path = world / "broken.py"
+    path.write_text("import math\n\nmath.sqrt('x')\n")
+    with pytest.raises(UsageError, match=r"TypeError: .* \(.*broken\.py:3\)$"):
+        resolve(str(path))
+
+
+def test_a_word_is_not_taken_for_true(world):
+    (world / "lid.py").write_text(
+        "from agentrl.env import ToolEnv\nclass Lid(ToolEnv):\n    '''Lid.'''\n"
+        "    def __init__(self, shut: bool = True):\n        self.shut = shut\n"
+    )
+    assert make(f"{world}/lid.py", shut=False).shut is False
+    with pytest.raises(UsageError, match=r"--env\.shut: 'maybe' does not fit"):
+        make(f"{world}/lid.py", shut="maybe")
+
+
 def test_a_file_with_several_environments_needs_a_class(world):
     with pytest.raises(UsageError, match="defines Stone, Sand"):
         resolve(f"{world}/other_people/envs.py")

@@ -25,6 +25,11 @@ def test_a_hash_depends_on_nothing_but_prompt_and_answer(prompt, answer):
     assert Task(prompt, answer).split in ("train", "test")
 
 
+def test_a_reference_that_is_one_text_is_refused():
+    with pytest.raises(UsageError, match="a tuple"):
+        Task("2 + 3?", "5", reference="Answer: 5")
+
+
 def test_procedural_splits_share_no_content():
     train = ProceduralTasks(addition, 300, 0, split="train")
     test = ProceduralTasks(addition, 300, 0, split="test")

@@ -28,7 +28,7 @@ def named(base: type[E], text: str, **attributes: Any) -> type[E]:
 
 def refuse_unknown(text: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
     """UsageError for an option that the other side does not have."""
-    names = sorted(known)
+    names = sorted(set(known))
     for key in given:
         if key not in names:
             listed = f"Its options: {', '.join(names)}." if names else "It has none."

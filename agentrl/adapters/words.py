@@ -39,6 +39,8 @@ def action_named(where: str, space: spaces.Space[Any], names: Sequence[str]) -> 
         return ()
     if not isinstance(space, spaces.Discrete):
         raise UsageError(f"{where}: actions have names only where their space is Discrete.")
+    if isinstance(names, str):
+        raise UsageError(f'{where}: actions is {names!r}. Give a list: \'["left", "right"]\'.')
     if len(names) != space.n or len(set(names)) != space.n:
         raise UsageError(f"{where}: {len(names)} names for {space.n} actions. Name each, once.")
     return tuple(map(str, names))
