@@ -39,6 +39,8 @@ def opened(chromium, where, until="document.querySelector('.card')", **look):
 def page(chromium, folder):
     """The page, opened anew; at its end nothing was complained of and nothing asked for."""
     page = opened(chromium, folder / "run" / "view.html")
+    page.js("document.querySelector('#tasks button').click()")
+    page.until("document.querySelector('#task').textContent.startsWith('0.')")
     yield page
     assert (page.errors, page.requests) == ([], [])
     page.close()
@@ -159,6 +161,12 @@ def test_everything_that_is_seen_or_pressed_has_a_name(page):
     assert nameless(page) == []
     page.press("?")
     assert nameless(page) == []
+
+
+def test_a_page_opens_at_a_task_that_something_was_kept_of(chromium, folder):
+    page = opened(chromium, folder / "run" / "view.html")
+    assert page.js("document.querySelector('.verdict strong').textContent") == "Kept"
+    assert (page.errors, page.requests) == ([], [])
 
 
 def test_two_runs_stand_side_by_side(chromium, folder):

@@ -247,4 +247,4 @@ def _starved(group: _Rows, row: int, places: Sequence[int], note: str) -> Why:
 
 
 def _short(value: float) -> str:
-    return f"{value:.3g}"
+    return f"{value:.3g}".replace("-", "\N{MINUS SIGN}", 1 if value < 0 else 0)

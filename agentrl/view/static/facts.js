@@ -92,14 +92,14 @@ function wholeStep(side) {
   return [
     ['rule', side.rule],
     ['kept', `${short(side.kept)} of ${short(side.of)}`],
-    ['spread', `${short(side.spread_all)} → ${short(side.spread_kept)}`],
+    ['spread', side.spread_all == null ? null : `${short(side.spread_all)} → ${short(side.spread_kept)}`],
     ['tokens', `${short(side.tokens_kept)} of ${short(side.tokens_all)}`],
     ['budget', side.budget == null ? 'none' : `${short(side.budget)} tokens`],
     ['price of a token', side.price ? short(side.price) : null],
     ['below the bound', side.gap ? `${(100 * side.gap).toFixed(1)}%` : null],
     ['found by', side.method],
     ['Q', side.q == null ? null : short(side.q)],
-    ['best other rule', side.other ? `${side.other[0]}, Q ${short(side.other[1])}` : null],
+    ['best other rule', side.other && side.q ? `${side.other[0]}, Q ${short(side.other[1])}` : null],
     ['made again', side.same === false ? 'other rows than the run kept' : null],
     ['not made again', side.problem],
   ];

@@ -233,9 +233,15 @@ function step(at, ref) {
   const same = ref ?? row()?.ref;
   if (at !== state.scene) Object.assign(state, { scene: at, row: 0, members: [] });
   load().then(() => {
-    const found = scene().rows.findIndex((one) => one.ref === same);
-    open({ row: Math.max(0, found) });
+    open({ row: rowOf(same) });
   });
+}
+
+// A task by its name; else the first that something was kept of.
+function rowOf(ref) {
+  const found = scene().rows.findIndex((one) => one.ref === ref);
+  if (found >= 0) return found;
+  return Math.max(0, scene().rows.findIndex((one) => one.sides.some((side) => side?.members.some((m) => m.kept))));
 }
 
 function member(by) {
@@ -315,7 +321,7 @@ function recall() {
   const start = here(at >= 0 ? at : state.story.first);
   Object.assign(state, { scene: start, row: 0, members: [] });
   load().then(() => {
-    state.row = Math.max(0, scene().rows.findIndex((one) => one.ref === place.get('t')));
+    state.row = rowOf(place.get('t'));
     if (at >= 0 && place.get('i')) state.members = place.get('i').split(',').map((text) => (text === '' ? null : Number(text)));
     draw();
   });
