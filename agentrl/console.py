@@ -40,6 +40,8 @@ def kind_of(progress: str, stream: TextIO, environ: Mapping[str, str]) -> str:
         stream: Where it is shown.
         environ: Variables of this process.
     """
+    if environ.get("RANK", "0") != "0":  # it shares the updates of another process
+        return "off"
     if progress not in ("auto", "live"):
         return progress
     able = stream.isatty() and environ.get("TERM", "dumb") not in ("dumb", "unknown", "")

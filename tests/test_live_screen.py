@@ -135,7 +135,8 @@ def test_every_line_is_as_wide_as_the_panel_whatever_names_hold(env, path, width
 
 
 def test_before_anything_is_known_it_says_so():
-    assert "getting ready" in words(after())[1]
+    lines = words(after())
+    assert (len(lines), lines[1].strip("│ ")) == (3, "getting ready")
 
 
 def test_episodes_fill_the_bar_and_tell_their_turns_and_calls():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -142,6 +143,20 @@ def test_a_signal_leaves_the_terminal_as_it_was(shown, number, code):
     panel(terminal)
 
 
+def test_a_run_that_never_began_leaves_only_the_reason(tmp_path):
+    words = ["-m", "agentrl", "train", "--env", "tool_math", "--name", "a/b"]
+    terminal = started(words, tmp_path, environ=environ())
+    assert terminal.end() == 2
+    assert terminal.text().startswith("--name a/b: a name is one folder")
+    assert HIDDEN in terminal.raw
+
+
+def test_a_process_that_shares_the_updates_of_another_shows_nothing(shown):
+    terminal = shown("time.sleep(0.3)", environ={"RANK": "1"})
+    assert terminal.end() == 0
+    assert terminal.raw == b"afterwards\r\n"
+
+
 def test_while_it_is_stopped_the_cursor_is_there(shown):
     terminal = shown(WAIT)
     terminal.until(lambda: "left ?" in terminal.text())
@@ -187,7 +202,7 @@ def test_without_colour_the_panel_is_the_same_in_words(shown):
     terminal = shown("time.sleep(0.3)", environ={"NO_COLOR": "1"})
     assert terminal.end() == 0
     panel(terminal)
-    assert b"\x1b[3" not in terminal.raw
+    assert not re.search(rb"\x1b\[[\d;]*\b3\d[\d;]*m", terminal.raw)
 
 
 def test_a_terminal_without_such_signs_gets_ascii(shown):

@@ -45,17 +45,23 @@ def frame(screen: Screen, now: float, width: int, *, rich: bool = True) -> Rende
     """
     outer = max(40, min(WIDEST, width))
     pen = Pen(outer - EDGE, rich)
-    lines = [_title(screen, now, pen), pen.line(), *_phases(screen, now, pen)]
+    lines = [_title(screen, now, pen)]
+    if screen.about is not None:
+        lines += _body(screen, now, pen)
+    return Panel(
+        Text("\n").join(lines), box=box.ROUNDED if rich else box.ASCII, width=outer, padding=(0, 1)
+    )
+
+
+def _body(screen: Screen, now: float, pen: Pen) -> list[Text]:
+    lines = [pen.line(), *_phases(screen, now, pen)]
     if screen.is_training:
         lines += [pen.line(), *_table(screen, pen), pen.line(), *_last(screen, pen)]
     else:
         lines += _evaluated(screen, pen)
     if screen.warned or screen.aside:
         lines.append(pen.row("said", phases.said(screen), style="warn"))
-    lines += [pen.line(), _foot(screen, pen)]
-    return Panel(
-        Text("\n").join(lines), box=box.ROUNDED if rich else box.ASCII, width=outer, padding=(0, 1)
-    )
+    return [*lines, pen.line(), _foot(screen, pen)]
 
 
 class Pen:

@@ -99,7 +99,9 @@ class Panel:
         with self._lock:
             screen, self.screen = self.screen, replace(self.screen, fresh=())
         drawn = frame(screen, self._now(), columns, rich=self._rich)
-        lines = self._lines(drawn, columns)[: rows - 1]
+        # A run that never began leaves nothing: what comes next says why.
+        gone = screen.over and screen.about is None
+        lines = [] if gone else self._lines(drawn, columns)[: rows - 1]
         above = [line for text in screen.fresh for line in self._warning(text, columns)]
         terminal.write(painted(lines, self._before, columns, above))
         terminal.flush()

@@ -132,7 +132,7 @@ def advice(screen: Screen) -> tuple[str, str]:
         return "", ""
     if screen.stopping:
         return AGAIN, "warn"
-    if screen.is_training or screen.about is None:
+    if screen.is_training:
         return ONCE, ""
     return (EVALUATION if getattr(screen.about, "path", None) else NOT_KEPT), ""
 
