@@ -25,15 +25,16 @@ process."""
 class Journal:
     """A file that grows by whole lines."""
 
-    def __init__(self, path: Path, after: str = disk.GO_ON) -> None:
+    def __init__(self, path: Path, after: str = disk.GO_ON, sync: int = SYNC) -> None:
         """Open a file for appending; a line that was cut short is taken off its end.
 
         Args:
             path: Of the file.
             after: What a person does where the disk takes no more, as a sentence.
+            sync: Lines after which the disk is waited for.
         """
         _mend(path)
-        self._after = after
+        self._after, self._every = after, sync
         # Unbuffered: a line that the disk refused is not tried again behind our back.
         self._file = path.open("ab", buffering=0)
         self._waiting = 0
@@ -56,7 +57,7 @@ class Journal:
                     self._file.truncate(end)
                 raise
             self._waiting += 1
-            if self._waiting >= SYNC:
+            if self._waiting >= self._every:
                 self._sync()
 
     def close(self) -> None:

@@ -42,6 +42,8 @@ Reward = Callable[[Task, Trajectory], Any]
 
 AGAIN = "Nothing was kept. Make room, or give a folder elsewhere with --out."
 """What to do where the disk takes no more."""
+SYNC = 10_000
+"""Lines after which the disk is waited for: what is lost here is made again."""
 TOGETHER = 64
 """Episodes that are scored side by side."""
 FOLDER = "rescored"
@@ -135,7 +137,7 @@ def _written(
 ) -> tuple[_Count, dict[str, Any]]:
     header.write(folder, new, AGAIN)
     count, attempts = _Count(), dict[tuple[str, int], Attempt]()
-    lines = Journal(folder / header.EPISODES, AGAIN)
+    lines = Journal(folder / header.EPISODES, AGAIN, SYNC)
     try:
         asyncio.run(_all(recorded, judge, lines, count, attempts))
     finally:

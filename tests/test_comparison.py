@@ -201,11 +201,13 @@ def test_a_run_that_was_damaged_is_told_in_a_line(capsys, tmp_path, config, line
 
 
 MEASURED = """
-import resource, sys, time
+import re, sys, time
+from pathlib import Path
 from agentrl.cli import main
 begun = time.process_time()
 code = main(sys.argv[1:])
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+# Not ru_maxrss, which begins with that of the process that started this one.
+peak = int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024
 print("measured", code, peak, time.process_time() - begun, file=sys.stderr)
 """
 

@@ -1,6 +1,9 @@
+import itertools
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentrl.errors import UsageError
 from agentrl.group import Group
@@ -25,6 +28,23 @@ def test_pass_at_k_is_the_unbiased_estimate():
     assert found.pass_at == {"1": 0.25, "2": 0.5, "4": 1.0}
     assert found.pass_all == {"1": 0.25, "2": 0.0, "4": 0.0}
     assert found.accuracy.mean == 0.25
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=1, max_size=7), min_size=1, max_size=4))
+def test_pass_at_k_is_what_counting_every_choice_of_attempts_gives(tasks):
+    k = max(map(len, tasks))
+    found = summarize([group(f"t{i}", *row) for i, row in enumerate(tasks)], k)
+    for name, told, all_of in (("any", found.pass_at, any), ("all", found.pass_all, all)):
+        for j in map(int, told):
+            choices = [list(itertools.combinations(row, j)) for row in tasks if len(row) >= j]
+            shares = [sum(map(all_of, every)) / len(every) for every in choices]
+            assert told[str(j)] == pytest.approx(sum(shares) / len(shares)), name
+
+
+def test_pass_at_more_than_there_are_attempts_is_not_a_number():
+    found = summarize([group("a", True, None), group("b", None, False)], 2)
+    assert math.isnan(found.pass_at["2"])
+    assert found.pass_at["1"] == 0.5
 
 
 def test_attempts_that_cannot_be_scored_are_counted_but_no_failures():
