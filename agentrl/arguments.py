@@ -165,7 +165,7 @@ def _check_hint(where: str, name: str, hint: Any) -> None:
     except PydanticUserError as error:
         raise UsageError(
             f"{where}: parameter `{name}` has a type hint that JSON has no schema for "
-            f"({str(error).splitlines()[0]}) Use str, int, float, bool, Literal, lists, dicts, "
+            f"({str(error).splitlines()[0]}). Use str, int, float, bool, Literal, lists, dicts, "
             "dataclasses or pydantic models."
         ) from error
 

@@ -144,7 +144,10 @@ class Catalog(Generic[T]):
         """Say which option is of a wrong type; the hints are asked only where something broke."""
         for key, value in options.items():
             if why := misfit(cls.__init__, key, value):
-                raise UsageError(f"{self.option}.{key}: {value!r:.200} does not fit. {why}.")
+                raise UsageError(
+                    f"{self.option}.{key}: {value!r:.200} does not fit ({why}). Give it otherwise, "
+                    "or leave it out."
+                )
 
     def check_options(self, text: str, cls: type[T], options: Mapping[str, Any]) -> None:
         """Refuse options that a class does not take, with the nearest that it does."""
@@ -187,7 +190,7 @@ def _load_file(where: str, path: Path) -> ModuleType:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise UsageError(f"{where}: {path} is not a Python file.")
+        raise UsageError(f"{where}: {path} is not a Python file. Name a .py file.")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
         with blame(UsageError, f"{where}: {path} can't be imported"):

@@ -146,7 +146,10 @@ def paired(
         if one and other:
             pairs.append((one, other))
     if not pairs:
-        raise UsageError(f"{first} and {second}: no task that both have scored attempts at.")
+        raise UsageError(
+            f"{first} and {second}: no task that both have scored attempts at. "
+            "Evaluate both on the same tasks."
+        )
     changes = [_mean(other, 0) - _mean(one, 0) for one, other in pairs]
     rewards = [[_mean(other, 1) - _mean(one, 1)] for one, other in pairs]
     better, worse = sum(c > 0 for c in changes), sum(c < 0 for c in changes)

@@ -34,7 +34,7 @@ def _tokens(value: object, least: int) -> object:
         value = int(value)
     if value == "auto" or (type(value) is int and value >= least):
         return value
-    raise ValueError("neither a number of tokens nor auto.")
+    raise ValueError(f"neither a number of tokens nor auto. Give one of at least {least}, or auto.")
 
 
 class EnvSection(Section):
@@ -72,7 +72,7 @@ class ModelSection(Section):
     def adapts(self) -> Self:
         """Settings of an adapter need one, and what all log-probs come from stays as it is."""
         if self.base_bits not in (0, 4):
-            raise ValueError(f"base_bits: {self.base_bits} is neither 0 nor 4.")
+            raise ValueError(f"base_bits: {self.base_bits} is neither 0 nor 4. Choose one.")
         if not self.lora_rank:
             for name in ("lora_alpha", "lora_targets", "base_bits"):
                 if getattr(self, name) != type(self).model_fields[name].default:
@@ -440,7 +440,7 @@ class TrainConfig(Section):
             raise ValueError(
                 f"a pilot of {train.pilot} ends no group of n = {n}. With certainty "
                 f"{train.pilot_certainty:.2g} it may have {fits}. "
-                "A lower --train.pilot_certainty allows shorter ones."
+                "Lower --train.pilot_certainty to allow shorter ones."
             )
         return self
 

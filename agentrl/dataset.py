@@ -128,7 +128,10 @@ def _bytes(name: str) -> bytes:
     try:
         return Path(name).read_bytes()
     except OSError as error:
-        raise UsageError(f"--data {name}: cannot be read. {error.strerror}.") from error
+        raise UsageError(
+            f"--data {name}: cannot be read. {error.strerror}. "
+            "Name a file that agentrl rollout wrote."
+        ) from error
 
 
 def _rows(name: str, raw: bytes) -> Iterator[tuple[str, dict[str, Any]]]:

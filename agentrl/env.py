@@ -383,7 +383,9 @@ class ToolEnv(SeededLate[list[Message], str | AssistantTurn]):
             self._sources[split] = self.task_source(split)
         source = self._sources[split]
         if len(source) == 0:
-            raise UsageError(f"{type(self).__name__}: there are no {split} tasks.")
+            raise UsageError(
+                f"{type(self).__name__}: there are no {split} tasks. Return some from tasks()."
+            )
         return source[int(self.np_random.integers(len(source)))]
 
     def _playing(self) -> Task:

@@ -95,6 +95,8 @@ class _Blame(AbstractContextManager[None]):
         # An author's code that calls exit() has failed like any other.
         if isinstance(error, Exception | SystemExit) and not isinstance(error, AgentRLError):
             said = f"{self._doing}: {type(error).__name__}: {_said(error)}"
+            if issubclass(self._kind, UsageError):
+                said = f"{said.rstrip('. ')}. Mend it; -v shows where."
             raise self._kind(said) from error
 
 

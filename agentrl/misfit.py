@@ -61,7 +61,7 @@ def _what(error: ErrorDetails) -> str:
     if kind == "literal_error":
         return _choice(str(error["input"]), str(context["expected"]))
     if kind.partition("_")[0] in _KINDS:
-        return f"not {_KINDS[kind.partition('_')[0]]}."
+        return f"must be {_KINDS[kind.partition('_')[0]]}."
     return f"{error['msg']}."
 
 

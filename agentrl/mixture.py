@@ -77,7 +77,9 @@ class Mixture:
             return sources[0]
         for part, source in zip(self.parts, sources, strict=True):
             if not len(source):
-                raise UsageError(f"--env {part.name}: it has no tasks of the split {split}.")
+                raise UsageError(
+                    f"--env {part.name}: it has no tasks of the split {split}. Leave it out."
+                )
         return interleaved(self.parts, sources)
 
 

@@ -92,7 +92,9 @@ class SftConfig(Section):
         """No setting is taken that would change nothing."""
         for name in UNUSED:
             if getattr(self.update, name) != type(self.update).model_fields[name].default:
-                raise ValueError(f"{name}: the loss is the cross-entropy of sampled tokens alone.")
+                raise ValueError(
+                    f"{name}: the loss is the cross-entropy of sampled tokens alone. Leave it out."
+                )
         return self
 
 

@@ -293,7 +293,7 @@ def replicated(timeout: float = TIMEOUT) -> Parallel:
         )
     odd = [name for name in _NUMBERS if not os.environ[name].isdecimal()]
     if odd:
-        raise UsageError(f"{odd[0]} {os.environ[odd[0]]!r}: not a number. A launcher sets it.")
+        raise UsageError(f"{odd[0]} {os.environ[odd[0]]!r}: not a number. Start it with torchrun.")
     if distributed.is_initialized():
         return Replicated(timeout=timeout)
     accelerated = torch.cuda.is_available() and distributed.is_nccl_available()

@@ -90,7 +90,7 @@ def recorded_in(text: str) -> Recorded:
     wanted = [p for p in steps if not step or p.stem == step.zfill(6)]
     if not wanted:
         have = ", ".join(str(int(p.stem)) for p in steps) or "none"
-        raise UsageError(f"{text}: no held-out episodes of that step. Measured steps: {have}.")
+        raise UsageError(f"{text}: no held-out episodes of that step. There are those of: {have}.")
     return Recorded(text, _of_run(folder.path, "heldout"), (wanted[-1],), folder.path)
 
 
@@ -112,7 +112,7 @@ def _of_run(path: Path, kind: str) -> dict[str, Any]:
         settings = tomllib.loads((path / header.SETTINGS).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"{path / header.SETTINGS}: cannot be read ({error}). A run keeps its settings there."
+            f"{path / header.SETTINGS}: cannot be read ({error}). Take it from a copy of the run."
         ) from error
     try:
         return _told(settings, held=kind == "heldout")

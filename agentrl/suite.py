@@ -79,7 +79,7 @@ def entries(
     tables = file.values.get(ENTRY)
     if not isinstance(tables, list) or not tables:
         raise UsageError(
-            f"{file.shown}: no [[{ENTRY}]] in it. A suite has one for each environment, with "
+            f"{file.shown}: no [[{ENTRY}]] in it. Write one for each environment, with "
             'env.name = "..." below it.'
         )
     shared = replace(file, values={k: v for k, v in file.values.items() if k != ENTRY})
@@ -107,7 +107,7 @@ def _entry(
     if odd is not None:
         raise UsageError(
             f"{where}: {odd} can't differ between environments. "
-            f"An entry has {', '.join(OWN)}; the rest stands above all entries."
+            f"Write it above all entries: one has only {', '.join(OWN)}."
         )
     own = replace(file, values={k: v for k, v in table.items() if k != "name"})
     config = resolve([shared, own])

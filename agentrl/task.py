@@ -203,6 +203,6 @@ def _task(path: Path, number: int, line: str) -> Task:
         return Task(row.pop("prompt"), row.pop("answer", None), **row)
     except (ValueError, KeyError, TypeError, AttributeError, UsageError) as error:
         raise UsageError(
-            f"{path}:{number}: not a task ({error}). A line is a JSON object with "
+            f"{path}:{number}: not a task ({error}). Write a JSON object with "
             "`prompt` and optionally answer, id, meta, reference."
         ) from error

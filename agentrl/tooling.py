@@ -154,7 +154,9 @@ def tools_of(cls: type) -> dict[str, ToolSpec]:
 
 def _spec(where: str, method: Any, marked: _Marked) -> ToolSpec:
     if not isinstance(method, FunctionType):
-        raise UsageError(f"{where}: a tool is a plain method, not {type(method).__name__}.")
+        raise UsageError(
+            f"{where}: a tool is a plain method, not {type(method).__name__}. Mark one."
+        )
     if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
         raise UsageError(f"{where}: a tool returns its result once. Return instead of yielding.")
     if not _NAME.fullmatch(marked.name):

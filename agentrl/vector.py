@@ -39,7 +39,7 @@ def make_vec(
         UsageError: there is no such environment, option or mode, or n is below 1.
     """
     if n < 1:
-        raise UsageError(f"make_vec: n is {n}. There must be 1 copy or more.")
+        raise UsageError(f"make_vec: n is {n}. Ask for 1 copy or more.")
     if vectorization_mode not in MODES:
         raise UsageError(
             f"make_vec: vectorization_mode is {vectorization_mode!r}. There are sync and async."

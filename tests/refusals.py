@@ -10,9 +10,9 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -38,15 +38,15 @@ class Module:
     path: Path
     tree: ast.Module
 
-    @property
+    @cached_property
     def functions(self):
         return {n.name: n for n in ast.walk(self.tree) if isinstance(n, ast.FunctionDef)}
 
-    @property
+    @cached_property
     def constants(self):
         return dict(_assigned(self.tree.body))
 
-    @property
+    @cached_property
     def imported(self):
         found = {}
         for node in ast.walk(self.tree):
@@ -61,35 +61,33 @@ def module(path: Path) -> Module:
     return Module(path, ast.parse(path.read_text(encoding="utf-8")))
 
 
-def refusals(folder: Path) -> Iterator[Refusal]:
-    """All of a folder's files."""
-    for path in sorted(folder.rglob("*.py")):
+def refusals(root: Path, kinds: Sequence[str] = KINDS) -> Iterator[Refusal]:
+    """All of a file, or of a folder's files."""
+    for path in sorted(root.rglob("*.py")) if root.is_dir() else [root]:
         if "templates" in path.parts:
             continue
         here = module(path)
-        for scope, node in _raises(here.tree, None):
-            shown = f"{path.relative_to(ROOT)}:{node.lineno}"
+        for scope, node in _raises(here.tree, None, kinds):
+            shown = f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}:{node.lineno}"
             args = node.exc.args
             texts = _texts(args[0], scope, here, 0) if args else [""]
             yield from (Refusal(shown, text) for text in sorted(set(texts)))
 
 
-def _raises(node, scope):
+def _raises(node, scope, kinds):
     for child in ast.iter_child_nodes(node):
         inner = child if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else scope
-        if isinstance(child, ast.Raise) and _is_refusal(child.exc):
+        if isinstance(child, ast.Raise) and _is_refusal(child.exc, kinds):
             yield inner, child
-        yield from _raises(child, inner)
+        yield from _raises(child, inner, kinds)
 
 
-def _is_refusal(node):
-    return isinstance(node, ast.Call) and ast.unparse(node.func) in KINDS
+def _is_refusal(node, kinds):
+    return isinstance(node, ast.Call) and ast.unparse(node.func) in kinds
 
 
 def _texts(node, scope, here, depth):
     """What an expression can be as text."""
-    if depth > DEPTH:
-        return [HOLE]
     again = lambda inner: _texts(inner, scope, here, depth + 1)  # noqa: E731
     match node:
         case ast.Constant(value=str(text)):
@@ -100,8 +98,10 @@ def _texts(node, scope, here, depth):
             return _filled(again(value))
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             return _joined([again(left), again(right)])
-        case ast.IfExp() | ast.BoolOp():
-            return [text for value in _choices(node) for text in again(value)]
+        case ast.IfExp(body=body, orelse=other):
+            return [*again(body), *again(other)]
+        case ast.BoolOp(op=ast.Or(), values=[*values, last]):
+            return [*(text for value in values for text in again(value) if text), *again(last)]
         case ast.Name(id=name):
             return _named(name, scope, here, depth)
         case ast.Call(func=ast.Name(id="suggestion"), args=args):
@@ -109,10 +109,6 @@ def _texts(node, scope, here, depth):
         case ast.Call(func=ast.Name(id=name)):
             return _returned(name, here, depth)
     return [HOLE]
-
-
-def _choices(node):
-    return node.values if isinstance(node, ast.BoolOp) else [node.body, node.orelse]
 
 
 def _filled(texts):
@@ -125,6 +121,8 @@ def _joined(parts):
 
 def _named(name, scope, here, depth):
     """The values that a name is given, in the function or the module."""
+    if depth > DEPTH:
+        return [HOLE]
     if scope is not None:
         local = [value for key, value in _assigned(scope.body) if key == name]
         if local:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
@@ -146,6 +147,15 @@ def raises(error):
 def test_the_exit_code_says_whose_fault_it_was(error, code, capsys):
     assert conclude(raises(error)) == code
     assert capsys.readouterr().err == f"{str(error) or 'interrupted.'}\n"
+
+
+def test_a_path_that_the_system_keeps_shut_is_no_bug(capsys):
+    assert conclude(raises(PermissionError(errno.EACCES, "Permission denied", "shut/x"))) == 2
+    said = "shut/x: Permission denied. Give a path that you may use, or change who may.\n"
+    assert capsys.readouterr().err == said
+    for odd in (PermissionError(errno.EACCES, "x"), OSError(errno.EIO, "x", "file")):
+        with pytest.raises(OSError, match="x"):
+            conclude(raises(odd))
 
 
 def test_a_message_that_quotes_lines_is_one_line(capsys):

@@ -174,7 +174,7 @@ def test_steps_of_runs_are_compared_with_each_other_and_with_evaluations(capsys,
     assert (code, found["comparisons"][0]["difference"]["mean"]) == (0, 1.0)
     other = evaluation(tmp_path / "a", [row("t", True)])
     assert compared(capsys, run, other)[1]["comparisons"][0]["difference"]["mean"] == 0
-    assert "Measured steps: 0, 20" in compared(capsys, f"{run}@7", run)[1]["error"]
+    assert "There are those of: 0, 20" in compared(capsys, f"{run}@7", run)[1]["error"]
 
 
 def test_a_folder_may_have_an_at_in_its_name(capsys, tmp_path):
@@ -184,7 +184,7 @@ def test_a_folder_may_have_an_at_in_its_name(capsys, tmp_path):
         assert compared(capsys, first, run)[0] == 0
     (run / "heldout" / "notes.jsonl").write_text("mine")
     assert compared(capsys, run, run)[0] == 0
-    assert "Measured steps: 0, 20" in compared(capsys, f"{run}@7", run)[1]["error"]
+    assert "There are those of: 0, 20" in compared(capsys, f"{run}@7", run)[1]["error"]
 
 
 @pytest.mark.parametrize(

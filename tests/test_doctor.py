@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import tomllib
 import warnings
 from pathlib import Path
@@ -298,6 +300,19 @@ def test_a_check_that_breaks_is_a_line_too_and_the_others_follow():
     found = list(findings([("x", broken), ("y", lambda: [Finding("y", "ok", "fine")])]))
     assert [(f.name, f.status) for f in found] == [("x", "warn"), ("y", "ok")]
     assert "ZeroDivisionError: oh" in found[0].said
+
+
+def test_a_package_without_which_nothing_can_be_looked_at_is_told():
+    script = (
+        "import sys; sys.modules['packaging'] = sys.modules['pydantic'] = None;"
+        "from agentrl.cli import main; sys.exit(10 * main(['train']) + main(['doctor']))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 23
+    assert done.stderr.startswith("pydantic: it is not installed, and agentrl needs it. Run: ")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout.startswith("missing  packages             packaging is not installed\n")
+    assert done.stdout.endswith("training can't run: packages\n")
 
 
 def test_this_machine_is_told_line_by_line_and_nothing_stays_behind(tmp_path, monkeypatch, capfd):

@@ -107,7 +107,7 @@ def test_quietly_only_problems_and_the_sum_are_told(call):
         (("check", "tool_math", "--env.dificulty", "easy"), "Did you mean difficulty?"),
         (("check", "tool_math", "--select.m", "3"), "not an option here"),
         (("check", "tool_math", "--seconds", "0"), "more than 0"),
-        (("--json", "check"), "write the action first"),
+        (("--json", "check"), "the action comes first. Write"),
         (("show", "tool_math", "--model", "no/model"), "no/model"),
         (("play", "tool_math", "--index", "-1"), "--index -1"),
         (("play", "tool_math", "--split", "tset"), "tset"),

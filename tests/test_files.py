@@ -158,7 +158,7 @@ def test_every_episode_begins_with_the_files_of_its_task():
         box.start(Task("3,4"))
         assert box.contents() == {"in/numbers.csv": b"3,4", "raw": b"\0"}
     for bad in ({"../a": "x"}, {"a": "x" * 2_000_000}, {"a": "", "a/b": ""}, {"a": "\ud800"}):
-        with pytest.raises(UsageError, match="files: the setup of a task: "):
+        with pytest.raises(UsageError, match=r"files: the setup of a task can't be laid out\. "):
             Files(setup=lambda task, bad=bad: bad).start(Task("x"))
 
 

@@ -200,7 +200,7 @@ def test_columns_are_named_by_option(tmp_path):
         ({"question": " ", "answer": 3}, "its question is ' '"),
         ({"question": "?", "answer": True}, "its answer is True"),
         ({"question": "?", "answer": None}, "its answer is None"),
-        ([1], "a list. A line is a JSON object"),
+        ([1], "a list. Write a JSON object"),
     ],
 )
 def test_a_row_that_cannot_be_used_is_refused_by_its_line(tmp_path, row, said):

@@ -506,7 +506,7 @@ def test_our_own_server_can_be_our_own_toolbox(tmp_path):
     ("words", "message"),
     [
         (["nothing_such"], "no such environment"),
-        (["tool_math", "--index", "-1"], "tasks, from 0 on"),
+        (["tool_math", "--index", "-1"], "tasks. Count from 0"),
         (["tool_math", "--split", "nope"], "--split nope: "),
         (["calculator", "--split", "test"], "--split test: calculator is a toolbox, without tasks"),
         (["calculator", "--index", "5"], "--index 5: calculator is a toolbox, without tasks"),

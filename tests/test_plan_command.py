@@ -112,7 +112,7 @@ def test_a_folder_and_the_embedded_policy_are_models_too(found, tmp_path):
     [
         ("--model nowhere --memory 80", "can't be read"),
         ("--model {here}/no.json --memory 80", "not JSON"),
-        ("--model {here}/list.json --memory 80", "holds no settings"),
+        ("--model {here}/list.json --memory 80", "Name another config.json"),
         ("--model {here}/empty.json --memory 80", "no model_type"),
         ("--model {here}/moe.json --memory 80", "mixture of experts"),
         ("--model {here} --memory 80", "config.json can't be read"),

@@ -184,7 +184,7 @@ def test_rows_are_named_by_their_id_or_their_line_and_searched_in_the_named_fiel
     [
         (['{"text": "a"}', "{"], "rows.jsonl:2: not JSON"),
         (["[" * 100_000], "rows.jsonl:1: not JSON"),
-        (["[1]"], "rows.jsonl:1: a list. A line is a JSON object."),
+        (["[1]"], "rows.jsonl:1: a list. Write a JSON object."),
         (['{"body": "a"}'], "title or text, there is none. It has body."),
         (['{"text": 3}'], "title or text, one is a int."),
         (

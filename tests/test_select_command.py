@@ -422,7 +422,7 @@ def test_groups_whose_tasks_share_a_name_stay_apart(trained, found):
     ("line", "message"),
     [
         ("--rewards 0,1", "--m: required"),
-        ("--m 2", "agentrl select: give one of --rewards, --file, or RUN with --step."),
+        ("--m 2", "agentrl select: no rewards. Give one of --rewards, --file, or RUN with --step."),
         ("--rewards 0,x --m 2", "--rewards: 'x' is not a number."),
         ("--rewards 0,1 --tokens 1 --m 2", "--tokens: 1 numbers for 2 rewards. "),
         ("--rewards 0,1 --tokens 1,-2 --m 2", "--tokens: -2 is not a number of tokens. "),
@@ -468,9 +468,9 @@ def test_what_was_given_wrong_is_told_in_one_line_that_names_the_flag(line, mess
     ("line", "message"),
     [
         ("{", ":2: not JSON. "),
-        ("3", ":2: a line is an object with a reward"),
+        ("3", ":2: not a row with a reward"),
         ("[" * 10**5, ":2: not a row. It is nested too deeply."),
-        ('{"tokens": 3}', ":2: a line is an object with a reward"),
+        ('{"tokens": 3}', ":2: not a row with a reward"),
         ('{"reward": "1"}', ':2: reward "1" is not one. '),
         ('{"reward": 1, "token": 3}', ":2: token is not a field. Did you mean tokens?"),
         ('{"reward": 1, "valid": 1}', ":2: valid 1 is not one. "),
@@ -492,7 +492,9 @@ def test_a_policy_for_what_was_cut_off_is_one_of_three(file, refused):
 def test_bytes_that_are_no_text_are_one_line(tmp_path, refused):
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b'{"reward": 1, "group": "\xff"}\n')
-    assert refused(f"--file {path} --m 2") == f"--file {path}: not UTF-8 text (byte 24)."
+    assert (
+        refused(f"--file {path} --m 2") == f"--file {path}: not UTF-8 text (byte 24). Save it so."
+    )
 
 
 def test_a_group_may_be_called_by_any_text_that_json_can_hold(file, found, shown):
@@ -507,7 +509,10 @@ def test_a_step_that_is_not_there_or_not_whole_is_one_line(trained, refused):
     assert said == f"--step 9: {run} has no such step. It has 4 to 4."
     assert "which step" in refused(f"{run}")
     path = run / "groups" / "000004.jsonl"
-    for line, why in (("{}", "no task_id. It is not what a run writes."), ("{", "not JSON. ")):
+    for line, why in (
+        ("{}", "no task_id. Give the folder of a run as it was written."),
+        ("{", "not JSON. "),
+    ):
         path.write_text(f"{line}\n")
         assert refused(f"{run} --step 4").startswith(f"{path}:1: {why}")
 

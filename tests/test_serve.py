@@ -102,7 +102,7 @@ def test_a_port_that_is_taken_is_told_before_anything_starts(capsys):
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("--port", "65536", "--port 65536: ports are 1 to 65535; 0 takes a free one."),
+        ("--port", "65536", "--port 65536: ports are 1 to 65535. Give 0 for a free one."),
         ("--port", "-1", "--port -1: ports are 1 to 65535"),
         ("--timeout", "0", "--timeout 0: must be more than 0 seconds."),
         ("--timeout", "nan", "--timeout nan: must be more than 0 seconds."),

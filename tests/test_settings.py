@@ -201,14 +201,14 @@ def test_settings_that_contradict_each_other_are_told_by_their_line_in_a_file(tm
 @pytest.mark.parametrize(
     ("flag", "text", "expected"),
     [
-        ("--n", "x", "--n x: not a whole number. select.n: "),
+        ("--n", "x", "--n x: must be a whole number. select.n: "),
         ("--n", "1", "--n 1: must be at least 2. "),
-        ("--n", "", "--n '': not a whole number. "),
+        ("--n", "", "--n '': must be a whole number. "),
         ("--lr", "0", "--lr 0: must be more than 0. "),
         ("--update.clip_low", "1", "--update.clip_low 1: must be less than 1. "),
         ("--update.tis_cap", "0.5", "--update.tis_cap 0.5: below 1 it would cut ratios of 1 too. "),
         ("--max-staleness", "-1", "--max-staleness -1: must be at least 0. "),
-        ("--record.tokens", "perhaps", "--record.tokens perhaps: not true or false. "),
+        ("--record.tokens", "perhaps", "--record.tokens perhaps: must be true or false. "),
         ("--rule", "max_varance", "--rule max_varance: not one. Did you mean max_variance? "),
         ("--token-budget", "lots", "--token-budget lots: neither a number of tokens nor auto. "),
         ("--token-budget", "-5", "--token-budget -5: neither a number of tokens nor auto. "),
@@ -248,8 +248,8 @@ def test_an_unknown_flag_is_refused_with_the_nearest_known_one(flag, meant):
         ("[env]\noptions = 3\n", "1.toml:2: options is a section. Write [env.options], "),
         ("[select]\nn = 4\nm = = 2\n", "1.toml:3: not TOML. Invalid value at column 5."),
         ("[select]\nn = '\n", "1.toml:2: not TOML. "),
-        ("[select]\nm = 'x'\n", '1.toml:2: select.m = "x": not a whole number. '),
-        ("[env]\nname = 5\n", "1.toml:2: env.name = 5: not text. "),
+        ("[select]\nm = 'x'\n", '1.toml:2: select.m = "x": must be a whole number. '),
+        ("[env]\nname = 5\n", "1.toml:2: env.name = 5: must be text. "),
     ],
 )
 def test_a_mistake_in_a_file_is_told_with_its_line(tmp_path, text, expected):

@@ -383,7 +383,7 @@ def test_letting_go_waits_for_nobody_and_the_last_one_closes():
         ({"rows": {"t": [{"a": []}]}}, "a row of t cannot be kept"),
         ({"seconds": 0}, "seconds is 0"),
         ({"seconds": 60}, "seconds is 60"),
-        ({"setup": "CREATE TABLE t (x)"}, "setup is a function"),
+        ({"setup": "CREATE TABLE t (x)"}, "setup must be a function"),
         ({"max_rows": 0}, "must be above 0"),
     ],
 )

@@ -183,7 +183,9 @@ def _make(name: str, kwargs: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
     # Its own checker warns about spaces of others, which is not for a policy's run to tell.
     world: gymnasium.Env[Any, Any] = gymnasium.make(name, disable_env_checker=True, **kwargs)
     if isinstance(world.unwrapped, ToolEnv):
-        raise UsageError(f"{name} is an environment of agentrl. Give its own name to --env.")
+        raise UsageError(
+            f"gymnasium/{name}: it is an environment of agentrl. Give its own name to --env."
+        )
     return world
 
 

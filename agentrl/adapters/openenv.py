@@ -217,7 +217,7 @@ def environment(name: str) -> type[ToolEnv]:
         UsageError: it is no address, or websockets is not installed.
     """
     if not name.startswith(("http://", "https://")):
-        raise UsageError(f"--env openenv/{name}: give the server's address, http://HOST:PORT.")
+        raise UsageError(f"--env openenv/{name}: not an address. Write openenv/http://HOST:PORT.")
     need("websockets.sync.client", "openenv", f"--env openenv/{name}")
     return named(OpenEnv, f"openenv/{name}", url=name.rstrip("/"))
 

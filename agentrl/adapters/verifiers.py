@@ -255,5 +255,7 @@ def _ours(taskset_id: str, index: int, theirs: Any) -> Task:
 
 def _message(where: str, message: Any) -> Message:
     if not isinstance(message.content, str) or message.role == "tool":
-        raise UsageError(f"{where}: its prompt has pictures, or results of tools.")
+        raise UsageError(
+            f"{where}: its prompt has pictures, or results of tools. Use an environment of words."
+        )
     return Message(role=message.role, content=message.content)

@@ -38,7 +38,9 @@ def action_named(where: str, space: spaces.Space[Any], names: Sequence[str]) -> 
     if not names:
         return ()
     if not isinstance(space, spaces.Discrete):
-        raise UsageError(f"{where}: actions have names only where their space is Discrete.")
+        raise UsageError(
+            f"{where}: actions have names only where their space is Discrete. Leave the names out."
+        )
     if isinstance(names, str):
         raise UsageError(f'{where}: actions is {names!r}. Give a list: \'["left", "right"]\'.')
     if len(names) != space.n or len(set(names)) != space.n:
@@ -88,7 +90,7 @@ def refuse_unseen(where: str, space: spaces.Space[Any]) -> None:
     if size > MOST_SEEN:
         raise UsageError(
             f"{where}: its observations are {size} numbers, as pictures are. A policy here reads "
-            f"text, and {MOST_SEEN} numbers at most."
+            f"text, and {MOST_SEEN} numbers at most. Wrap it so that it shows words."
         )
 
 
@@ -131,8 +133,8 @@ def _schema(where: str, space: spaces.Space[Any], names: Names) -> dict[str, Any
         items = {"type": kind, **_bounds(space)}
         return {"type": "array", "items": items, "minItems": size, "maxItems": size, **said}
     raise UsageError(
-        f"{where}: its actions, {str(space)[:100]}, have no words here. Discrete, Text, and short "
-        "MultiDiscrete, MultiBinary and Box have, and a Dict of these."
+        f"{where}: its actions, {str(space)[:100]}, have no words here. Wrap it so that they are "
+        "Discrete, Text, a short MultiDiscrete, MultiBinary or Box, or a Dict of these."
     )
 
 

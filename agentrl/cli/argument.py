@@ -52,7 +52,7 @@ def _text(key: str, text: str) -> str:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8"
         raise UsageError(
-            f"{key}={text}: {path} can't be read ({why}). @ names a file; write @@ for an @."
+            f"{key}={text}: {path} can't be read ({why}). Name another file, or write @@ for an @."
         ) from error
 
 

@@ -151,13 +151,13 @@ def _value(name: str, value: Any, own: Asked) -> Any:
                 "Give a number of tokens."
             )
         return own.auto
-    return _least(flag(name), value, 1, " Write none for no limit.")
+    return _least(flag(name), value, 1, "Write none for no limit.")
 
 
-def _least(name: str, text: str, least: int, hint: str = "") -> int:
+def _least(name: str, text: str, least: int, hint: str = "Give another.") -> int:
     value = whole(name, text)
     if value < least:
-        raise UsageError(f"{name}: {text} is not a whole number of at least {least}.{hint}")
+        raise UsageError(f"{name}: {text} is not a whole number of at least {least}. {hint}")
     return value
 
 

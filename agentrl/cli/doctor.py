@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from agentrl.cli.entry import DONE, PROBLEMS
 from agentrl.cli.output import output
 from agentrl.cli.parser import Parser
+from agentrl.doctor.finding import Finding
 from agentrl.visible import visible
-
-if TYPE_CHECKING:
-    from agentrl.doctor.finding import Finding
 
 EXAMPLES = ("", "--out /data/runs --json")
 
@@ -25,10 +23,8 @@ def run(words: Sequence[str]) -> int:
     )
     args = parser.read(words)
     with output(args.json) as out:
-        from agentrl.doctor.examine import examine
-
         found = []
-        for one in examine(args.out):
+        for one in _looked_at(args.out):
             found.append(one)
             if not args.quiet or one.status != "ok":
                 out.say(visible(_line(one)))
@@ -36,6 +32,18 @@ def run(words: Sequence[str]) -> int:
         out.document = {"able": not stops, "findings": [asdict(one) for one in found]}
         out.say(f"training can't run: {', '.join(stops)}" if stops else "training can run")
     return PROBLEMS if stops else DONE
+
+
+def _looked_at(out: str) -> Iterator[Finding]:
+    """Everything; where even looking needs a package that is not there, only that."""
+    try:
+        from agentrl.doctor.examine import examine
+    except ModuleNotFoundError as error:
+        fix = f"Install what agentrl needs: {sys.executable} -m pip install agentrl-pods"
+        name = (error.name or "").partition(".")[0]
+        yield Finding("packages", "missing", f"{name} is not installed", fix, needed=True)
+    else:
+        yield from examine(out)
 
 
 def _line(one: Finding) -> str:

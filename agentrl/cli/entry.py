@@ -8,13 +8,14 @@ Not   what commands do; and until one is named, nothing but the standard library
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from types import TracebackType
+from types import ModuleType, TracebackType
 
 from agentrl.errors import AgentRLError, UsageError, suggestion
 from agentrl.glyphs import forgiving
@@ -46,6 +47,8 @@ COMMANDS = {
 }
 """Name to module and summary; the module's `run(words)` returns the exit code."""
 
+_SHUT = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP)
+"""What keeps a path from being looked at."""
 _MODEL_COMMANDS = ("train", "eval", "rollout", "sft")
 _LOOKS = ("-h", "--help", "--dry-run")
 
@@ -95,7 +98,7 @@ def conclude(run: Callable[[], int], *, verbose: bool = False, as_json: bool = F
         as_json: Whether a program reads standard output: then an error is its one document.
     """
     try:
-        return run()
+        return _path_told(run)
     except AgentRLError as error:
         if verbose:
             traceback.print_exc()
@@ -110,6 +113,19 @@ def conclude(run: Callable[[], int], *, verbose: bool = False, as_json: bool = F
         # The reader is gone; without this Python would fail once more on its way out.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+
+
+def _path_told(run: Callable[[], int]) -> int:
+    """Run; a path that the system keeps shut, wherever it was looked at, is no bug of ours."""
+    try:
+        return run()
+    except OSError as error:
+        if error.errno not in _SHUT or error.filename is None:
+            raise
+        name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
+        raise UsageError(
+            f"{name}: {error.strerror}. Give a path that you may use, or change who may."
+        ) from error
 
 
 def report_bug(
@@ -138,10 +154,24 @@ def _run(words: Sequence[str], verbose: bool, *, own_process: bool) -> int:
         raise UsageError(f"{name}: no such command. {hint}")
     if own_process and name in _MODEL_COMMANDS and not set(_LOOKS) & set(words):
         _prepare_process(verbose)
-    module = importlib.import_module(COMMANDS[name][0])
+    module = _loaded(COMMANDS[name][0])
     code: int = module.run(words[1:])
     sys.stdout.flush()
     return code
+
+
+def _loaded(name: str) -> ModuleType:
+    """The module of a command; a package that it needs and that is not there is no bug."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing in ("", "agentrl"):
+            raise
+        raise UsageError(
+            f"{missing}: it is not installed, and agentrl needs it. "
+            f"Run: {sys.executable} -m pip install agentrl-pods. `agentrl doctor` lists all."
+        ) from error
 
 
 def _prepare_process(verbose: bool) -> None:
@@ -162,7 +192,7 @@ def _prepare_process(verbose: bool) -> None:
         raise UsageError(
             "torchvision: it was built for a GPU, torch for a CPU. transformers cannot load a "
             f"model beside it. Run: {sys.executable} -m pip uninstall -y "
-            "torchvision torchaudio torchcodec"
+            "torchvision torchaudio torchcodec."
         )
 
 

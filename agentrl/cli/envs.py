@@ -34,7 +34,9 @@ def run(words: Sequence[str]) -> int:
     parser.add_argument("action", nargs="?", default="list", help=f"{told} [list]")
     args = parser.read(words)
     if args.action != "list":
-        raise UsageError(f"agentrl envs: write the action first: agentrl envs {args.action} ...")
+        raise UsageError(
+            f"agentrl envs: the action comes first. Write agentrl envs {args.action} ..."
+        )
     return _list(args.json)
 
 

@@ -50,7 +50,9 @@ def run(words: Sequence[str]) -> int:
         env = registry.make(args.env, **options)
         source = supply(env, args.split, args.env)
         if not 0 <= args.index < len(source):
-            raise UsageError(f"--index {args.index}: there are {len(source)} {args.split} tasks.")
+            raise UsageError(
+                f"--index {args.index}: there are {len(source)} {args.split} tasks. Count from 0."
+            )
         task = source[args.index]
         try:
             opening, _ = env.reset(seed=args.seed, options={"task": task, "split": args.split})

@@ -53,8 +53,10 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Tell argparse's complaint as ours."""
         missing = message.removeprefix("the following arguments are required: ")
-        text = message.removeprefix("argument ") if missing == message else f"{missing}: required"
-        raise UsageError(f"{text}. `{self.prog} --help` shows how.")
+        where, _, what = message.removeprefix("argument ").partition(": ")
+        if missing != message:
+            where, what = missing, "required"
+        raise UsageError(f"{where}: {what or 'not understood'}. `{self.prog} --help` shows how.")
 
 
 def _joined(words: Sequence[str]) -> list[str]:

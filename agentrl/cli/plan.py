@@ -120,7 +120,7 @@ def read_shape(name: str) -> Shape:
             f"{where}: {path} is not JSON. Give the config.json of a model."
         ) from error
     if not isinstance(config, Mapping):
-        raise UsageError(f"{where}: {path} is not a model's config. It holds no settings.")
+        raise UsageError(f"{where}: {path} is not a model's config. Name another config.json.")
     return shape_of(config, where)
 
 
@@ -186,7 +186,9 @@ def _engine(args: argparse.Namespace, memory: int) -> int:
     except ValueError:
         share = -1.0
     if not 0 < share < 1:
-        raise UsageError(f"--engine-share {args.engine_share}: a share is between 0 and 1.")
+        raise UsageError(
+            f"--engine-share {args.engine_share}: a share is between 0 and 1. Write it like 0.4."
+        )
     return {"none": 0, "asleep": ASLEEP, "awake": round(share * memory)}[args.engine]
 
 
@@ -196,7 +198,7 @@ def _whole(args: argparse.Namespace, name: str) -> int | None:
         return None
     plain = text.replace(",", "").replace("_", "")
     if not plain.isascii() or not plain.isdecimal() or not 0 < len(plain) < 13 or not int(plain):
-        raise UsageError(f"{flag} {text[:40]}: not a positive whole number, such as 16384.")
+        raise UsageError(f"{flag} {text[:40]}: not a positive whole number. Write it like 16384.")
     return int(plain)
 
 

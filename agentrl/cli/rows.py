@@ -21,6 +21,7 @@ from agentrl.selection.truncation import judged
 
 FIELDS = ("group", "reward", "tokens", "valid", "truncated")
 RECORDED = ("task_id", "reward", "tokens", "status")
+_LINE = "Write an object with a reward, and perhaps tokens."
 """Fields of a recorded trajectory without which nothing can be chosen."""
 REWARD = (int, float, type(None))
 Value = TypeVar("Value")
@@ -81,7 +82,7 @@ def recorded(run: RunFolder, step: int) -> Rows:
         row = _object(where, line)
         for name in RECORDED:
             if name not in row:
-                raise UsageError(f"{where}: no {name}. It is not what a run writes.")
+                raise UsageError(f"{where}: no {name}. Give the folder of a run as it was written.")
         _add_recorded(rows, row, where, seen)
     return rows
 
@@ -92,7 +93,7 @@ def read(file: str) -> Rows:
     for where, line in _lines(file, f"--file {file}"):
         row = _object(where, line)
         if "reward" not in row:
-            raise UsageError(f"{where}: a line is an object with a reward, and perhaps tokens.")
+            raise UsageError(f"{where}: not a row with a reward. {_LINE}")
         for name in row:
             if name not in FIELDS:
                 hint = suggestion(name, FIELDS, f"Known: {', '.join(FIELDS)}.")
@@ -105,7 +106,7 @@ def _number(flag: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise UsageError(f"{flag}: {text!r} is not a number.") from None
+        raise UsageError(f"{flag}: {text!r} is not a number. Write one like 0.5.") from None
 
 
 def whole(flag: str, text: str) -> int:
@@ -113,7 +114,7 @@ def whole(flag: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise UsageError(f"{flag}: {text!r} is not a whole number.") from None
+        raise UsageError(f"{flag}: {text!r} is not a whole number. Write one like 3.") from None
 
 
 def _lines(file: str, named: str) -> Iterator[tuple[str, str]]:
@@ -123,9 +124,11 @@ def _lines(file: str, named: str) -> Iterator[tuple[str, str]]:
         raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         text = raw.decode("utf-8-sig")
     except OSError as error:
-        raise UsageError(f"{named}: cannot be read. {error.strerror}.") from error
+        raise UsageError(
+            f"{named}: cannot be read. {error.strerror}. Give a file of JSON lines."
+        ) from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{named}: not UTF-8 text (byte {error.start}).") from error
+        raise UsageError(f"{named}: not UTF-8 text (byte {error.start}). Save it so.") from error
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             yield f"{file}:{number}", line
@@ -135,11 +138,11 @@ def _object(where: str, line: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except RecursionError:
-        raise UsageError(f"{where}: not a row. It is nested too deeply.") from None
+        raise UsageError(f"{where}: not a row. It is nested too deeply. {_LINE}") from None
     except ValueError as error:
-        raise UsageError(f"{where}: not JSON. {error}.") from error
+        raise UsageError(f"{where}: not JSON. {error}. {_LINE}") from error
     if not isinstance(found, dict):
-        raise UsageError(f"{where}: a line is an object with a reward, and perhaps tokens.")
+        raise UsageError(f"{where}: not a row with a reward. {_LINE}")
     return found
 
 

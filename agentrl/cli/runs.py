@@ -33,7 +33,9 @@ def run(words: Sequence[str]) -> int:
     parser.add_argument("--out", default="runs", metavar="DIR", help="folder of all runs [runs]")
     args = parser.read(words)
     if not Path(args.out).is_dir():
-        raise UsageError(f"--out {args.out}: no such folder. Runs are written there by `train`.")
+        raise UsageError(
+            f"--out {args.out}: no such folder. Name the one that `agentrl train` wrote."
+        )
     with output(args.json) as out:
         found = listed(Path(args.out), datetime.now(UTC))
         out.document = found

@@ -128,9 +128,13 @@ def _check(args: argparse.Namespace) -> None:
     """Refuse options that do not go with each other."""
     sources = [args.rewards is not None, args.file is not None, args.run is not None]
     if sum(sources) != 1:
-        raise UsageError("agentrl select: give one of --rewards, --file, or RUN with --step.")
+        raise UsageError(
+            "agentrl select: no rewards. Give one of --rewards, --file, or RUN with --step."
+        )
     if args.tokens is not None and args.rewards is None:
-        raise UsageError("--tokens: it goes with --rewards. Elsewhere each row has its own.")
+        raise UsageError(
+            "--tokens: it goes with --rewards. Leave it out elsewhere: each row has its own."
+        )
     if args.step is not None and args.run is None:
         raise UsageError("--step: it is a step of RUN. Name the run, or leave it out.")
     if args.truncated is not None and args.rewards is not None:

@@ -72,7 +72,9 @@ def _found(
     with blame(UsageError, f"--split {split}: {text} has no such tasks"):
         source = env.task_source(split)
         if not 0 <= index < len(source):
-            raise UsageError(f"--index {index}: {text} has {len(source)} {split} tasks, from 0 on.")
+            raise UsageError(
+                f"--index {index}: {text} has {len(source)} {split} tasks. Count from 0."
+            )
         return env, source[index]
 
 

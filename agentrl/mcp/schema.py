@@ -42,9 +42,15 @@ def checker(where: str, name: str, schema: Mapping[str, Any]) -> Callable[..., d
     try:
         cls.check_schema(schema)
     except SchemaError as error:
-        raise UsageError(f"{where}: its schema is not valid: {error.message[:200]}.") from error
+        raise UsageError(
+            f"{where}: its schema is not valid ({error.message[:200]}). "
+            "Mend the server, or leave the tool out with only."
+        ) from error
     if outside := next((r for r in _references(schema) if not r.startswith("#")), None):
-        raise UsageError(f"{where}: its schema refers to {outside[:200]}, which is not fetched.")
+        raise UsageError(
+            f"{where}: its schema refers to {outside[:200]}, which is not fetched. "
+            "Leave the tool out with only."
+        )
     silent = not any(key in schema for key in (*_OPEN, *_COMBINED))
     validator: Validator = _linear(cls)(schema, registry=Registry())
     return partial(_check, name, validator, silent)

@@ -93,7 +93,7 @@ class McpTools(Toolbox):
             listed = hub().submit(hub().listing(self._server, self._start_seconds)).result()
         except (EnvironmentFault, TimeoutError) as error:
             raise UsageError(
-                str(error) or f"{self._where()}: its list of tools is late."
+                str(error) or f"{self._where()}: its list of tools is late. Raise start_seconds."
             ) from error
         names = [tool.name for tool in listed]
         if missing := [name for name in self._only if name not in names]:

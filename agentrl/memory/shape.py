@@ -151,7 +151,7 @@ def _kind(config: Mapping[str, Any], where: str) -> str:
     hint = suggestion(kind, FAMILIES) if not reason else ""
     raise UsageError(
         f"{where}: {kind} {reason or 'is an architecture whose memory is not known here'}. "
-        f"Plans are made for {known}. {hint or 'A step on the device itself will show.'}"
+        f"Plans are made for {known}. {hint or 'Try a step on the device itself.'}"
     )
 
 

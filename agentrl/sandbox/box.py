@@ -90,7 +90,7 @@ class Sandbox:
             hint = suggestion(backend, BACKENDS, f"There are {', '.join(BACKENDS)}.")
             raise UsageError(f"sandbox: backend={backend!r} is none. {hint}")
         if (url is None) == (backend == "remote"):
-            raise UsageError("sandbox: url= goes with backend='remote', and is needed there.")
+            raise UsageError("sandbox: url= goes with backend='remote'. Give both, or none.")
         self._elsewhere: Runner | None = None
         if backend != "local":
             self._elsewhere = _runner(backend, url)

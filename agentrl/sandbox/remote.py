@@ -51,7 +51,9 @@ class RemoteRunner:
         try:
             address = httpx.URL(url)
         except (httpx.InvalidURL, TypeError) as error:
-            raise UsageError(f"sandbox: url={url!r} is no address: {error}.") from error
+            raise UsageError(
+                f"sandbox: url={url!r} is no address ({error}). Write http://HOST:PORT."
+            ) from error
         if address.scheme not in ("http", "https") or not address.host:
             raise UsageError(f"sandbox: url={url!r} must begin with http:// or https://.")
         self._url = f"{str(address).rstrip('/')}/run_code"

@@ -49,8 +49,8 @@ def strictest(setup: Setup, levels: Sequence[int]) -> tuple[Server, int]:
         except ServerFailed as error:
             if error.step == "preload":
                 raise UsageError(
-                    f"sandbox: preload={setup.preload}: {error}. Only what packages= names, and "
-                    "what that needs, can be imported."
+                    f"sandbox: preload={setup.preload}: {error}. Name in packages= what it is "
+                    "a part of, or leave it out."
                 ) from error
             reasons.append(f"level {level}: {error}")
             continue

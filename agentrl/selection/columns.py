@@ -94,7 +94,7 @@ def _flag(value: Any, row: int) -> bool:
     """A validity as a bool; a text such as "false" would otherwise count as true."""
     if not isinstance(value, str) and value in (True, False):
         return bool(value)
-    raise UsageError(f"valid[{row}]: {reprlib.repr(value)} is neither True nor False.")
+    raise UsageError(f"valid[{row}]: {reprlib.repr(value)} is neither True nor False. Write one.")
 
 
 def counted(values: list[Any], where: str, usable: Mask) -> Ints:
@@ -154,4 +154,4 @@ def _unhashable(labels: list[Any]) -> str:
                 f"groups[{row}]: {reprlib.repr(label)} cannot be a label. "
                 "Give a text, a number or a tuple."
             )
-    return "groups: a label cannot be told apart from others."
+    return "groups: a label cannot be told apart from others. Give texts or numbers."

@@ -119,10 +119,12 @@ def check(question: Question) -> None:
     _known(question.within, "within", WITHIN)
     most, tokens = question.most(question.m), question.cap_tokens
     if question.floor > most:
-        raise UsageError(f"floor: {question.floor} rows are more than the {most} that may be kept.")
+        raise UsageError(
+            f"floor: {question.floor} rows are more than the {most} that may be kept. Lower it."
+        )
     if tokens is not None and question.floor_tokens > tokens:
         raise UsageError(
-            f"floor_tokens: {question.floor_tokens} are more than cap_tokens {tokens}."
+            f"floor_tokens: {question.floor_tokens} are more than cap_tokens {tokens}. Lower it."
         )
     special = [name for name in ("floor", "floor_tokens", "unbiased") if getattr(question, name)]
     special += ["within"] * (question.within == "ht")
@@ -134,7 +136,7 @@ def check(question: Question) -> None:
         raise UsageError(f"unbiased: within {question.within} gives some rows no chance. Use auto.")
     if question.unbiased and most < 2:
         raise UsageError(
-            "unbiased: m is 1. Rows on both sides of the mean are needed: m 2 or more."
+            "unbiased: m is 1. Rows on both sides of the mean are needed. Give m of 2 or more."
         )
 
 
@@ -154,6 +156,6 @@ def whole(value: Any, where: str, least: int) -> int:
         count = least - 1
     if count < least:
         raise UsageError(
-            f"{where}: {reprlib.repr(value)} is not a whole number of at least {least}."
+            f"{where}: {reprlib.repr(value)} is not a whole number of at least {least}. Give one."
         )
     return count

@@ -148,7 +148,7 @@ def _lines(path: Path) -> Iterator[Row]:
         with blame(UsageError, f"gsm: {where}"):
             values = json.loads(line)
         if not isinstance(values, dict):
-            raise UsageError(f"gsm: {where}: a {type(values).__name__}. A line is a JSON object.")
+            raise UsageError(f"gsm: {where}: a {type(values).__name__}. Write a JSON object.")
         yield Row(where, values)
 
 

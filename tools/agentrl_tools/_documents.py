@@ -100,9 +100,9 @@ def _row(where: str, line: str) -> Mapping[str, Any]:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where}: not JSON ({error}). A line is a JSON object.") from error
+        raise UsageError(f"{where}: not JSON ({error}). Write a JSON object.") from error
     if not isinstance(row, Mapping):
-        raise UsageError(f"{where}: a {type(row).__name__}. A line is a JSON object.")
+        raise UsageError(f"{where}: a {type(row).__name__}. Write a JSON object.")
     return row
 
 

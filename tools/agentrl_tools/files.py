@@ -61,7 +61,7 @@ class Files(Toolbox):
         try:
             folder.replace({path: _bytes(content) for path, content in given.items()})
         except ToolError as error:
-            raise UsageError(f"files: the setup of a task: {error}") from None
+            raise UsageError(f"files: the setup of a task can't be laid out. {error}") from None
         self._folder = folder
 
     def release(self) -> None:

@@ -73,7 +73,7 @@ class Http(Toolbox):
         if mode == "record" and not cassette:
             raise UsageError("http: mode record needs a file to record into. Give cassette.")
         if requests < 1 or mode not in ("replay", "record"):
-            raise UsageError("http: requests is a number above 0, and mode is replay or record.")
+            raise UsageError("http: requests must be a number above 0, and mode replay or record.")
         path = Path(cassette).resolve() if cassette else None
         if path and mode == "replay" and not path.is_file():
             raise UsageError(f"http: there is no cassette {path}. Record one with mode='record'.")

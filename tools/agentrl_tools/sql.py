@@ -66,7 +66,7 @@ class Sql(Toolbox):
             UsageError: The script, the file or a row does not work.
         """
         if setup is not None and not callable(setup):
-            raise UsageError("sql: setup is a function from a task to SQL, given in Python.")
+            raise UsageError("sql: setup must be a function from a task to SQL, given in Python.")
         if not 0 < seconds <= MAX_SECONDS:
             raise UsageError(f"sql: seconds is {seconds}. Give more than 0, at most {MAX_SECONDS}.")
         if min(max_rows, steps) < 1 or not megabytes > 0:
@@ -219,7 +219,7 @@ def _insert(connection: sqlite3.Connection, table: str, rows: Sequence[Mapping[s
     except (sqlite3.Error, ValueError, OverflowError) as error:
         raise UsageError(
             f"sql: a row of {table} cannot be kept: {error}. "
-            "Values are text, numbers below 2^63, bytes or None."
+            "Give text, numbers below 2^63, bytes or None."
         ) from error
 
 

@@ -105,7 +105,7 @@ def _installed() -> tuple[str, str]:
 def _port(host: str, port: int) -> int:
     """A port that is free; 0 chooses one."""
     if not 0 <= port <= MAX_PORT:
-        raise UsageError(f"--port {port}: ports are 1 to {MAX_PORT}; 0 takes a free one.")
+        raise UsageError(f"--port {port}: ports are 1 to {MAX_PORT}. Give 0 for a free one.")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
