@@ -150,6 +150,15 @@ def test_best_worst_and_most_changed_are_of_different_tasks(tmp_path):
     ]
 
 
+def test_no_episode_is_both_best_and_worst(tmp_path):
+    mixed = [line(f"t{i}", reward) for i, reward in enumerate((1.0, 0.5, 0.0))]
+    facts = facts_of(str(write_evaluation(tmp_path / "mixed", mixed)))
+    assert [task for _, task, _ in told(facts, "best")] == ["t0", "t1"]
+    assert [task for _, task, _ in told(facts, "worst")] == ["t2"]
+    alike = facts_of(str(write_evaluation(tmp_path / "alike", [line("t", 1.0), line("u", 1.0)])))
+    assert (len(told(alike, "best")), told(alike, "worst")) == (2, [])
+
+
 def test_transcripts_are_short(tmp_path):
     long = [{"role": "assistant", "content": "x" * 5000} for _ in range(50)]
     folder = write_evaluation(tmp_path / "eval", [line("a", 1.0, messages=long)])

@@ -114,7 +114,9 @@ def _lines(axes: Axes, panel: Panel) -> None:
             ls=(0, (4, 2.2)) if line.broken else "-",
             marker="" if line.faint else shape,
             markevery=None if line.dots else [len(curve.x) - 1],
+            markerfacecolor=_GROUND if line.broken else colour,
             ms=5,
+            clip_on=False,
         )
 
 
@@ -238,6 +240,7 @@ def mark(colour: int, broken: bool, kind: Kind) -> str:
     dash = ' stroke-dasharray="4 2.5"' if broken else ""
     line = f'<path d="M1 6H25" stroke="{name}" stroke-width="2.4"{dash}/>'
     layer = '<path d="M5 1h16v10h-16z"/>'
-    drawn = layer if kind == "stack" else line + list(MARKS.values())[colour % len(MARKS)]
+    shape = list(MARKS.values())[colour % len(MARKS)]
+    inside = f'<g fill="var(--ground)" stroke="{name}">{shape}</g>' if broken else shape
     head = '<svg aria-hidden="true" width="26" height="12" viewBox="0 0 26 12"'
-    return f'{head} fill="{name}">{drawn}</svg>'
+    return f'{head} fill="{name}">{layer if kind == "stack" else line + inside}</svg>'

@@ -59,9 +59,11 @@ def choose(last: Played | None, first: Played | None) -> tuple[Told, ...]:
     if last is None:
         return ()
     scored = [one for one in last.seen if one.reward is not None]
-    best = _distinct(sorted(scored, key=lambda s: (-_reward(s), -s.turns, s.tokens, s.task)))
-    top = max((_reward(one) for one in scored), default=0.0)
-    rest = [one for one in scored if _reward(one) < top]
+    rewards = {_reward(one) for one in scored} or {0.0}
+    low, high = min(rewards), max(rewards)
+    good = [one for one in scored if _reward(one) > low or low == high]
+    best = _distinct(sorted(good, key=lambda s: (-_reward(s), -s.turns, s.tokens, s.task)))
+    rest = [one for one in scored if _reward(one) < high and one not in best]
     worst = _distinct(sorted(rest, key=lambda s: (_reward(s), -s.turns, s.tokens, s.task)))
     found = [_told("best", "", one) for one in best] + [_told("worst", "", one) for one in worst]
     return (*found, *(_changed(first, last) if first is not None else ()))

@@ -34,7 +34,8 @@ def percent(value: float | None) -> str:
     """A share of one."""
     if value is None or not math.isfinite(value):
         return NONE
-    return f"{100 * value:.0f}%" if value in (0, 1) or 0.01 <= value <= 0.99 else f"{value:.2%}"
+    near_an_end = 0 < value < 0.01 or 0.99 < value < 1
+    return f"{value:.2%}" if near_an_end else f"{value:.0%}"
 
 
 def interval(found: Interval | None) -> str:
