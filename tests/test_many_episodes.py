@@ -12,6 +12,7 @@ import threading
 import pytest
 
 import agentrl_environments
+from agentrl.message import AssistantTurn
 from agentrl.registry import make
 from agentrl_tools.python import PRELOADED, shared
 from tests.boxes import box
@@ -110,3 +111,20 @@ def test_episodes_leave_nothing_and_are_the_same_alone_and_side_by_side(prepared
     assert held() == before
     assert not living(below(os.getpid()) - processes)
     assert threading.active_count() <= threads + 4
+
+
+@pytest.mark.parametrize("name", NEEDS)
+def test_an_answer_that_was_cut_earns_nothing(name):
+    if NEEDS[name] and importlib.util.find_spec(NEEDS[name]) is None:
+        pytest.skip(f"{NEEDS[name]} is not installed")
+    env = make(name)
+    *before, last = env.task_source("test")[0].reference
+    for stop, correct in (("stop", True), ("length", False)):
+        if name == "code_math" and stop == "stop":
+            continue  # its references need the sandbox, and other tests play them
+        env.reset(options={"task": env.task_source("test")[0]})
+        for text in before * (stop == "stop"):
+            env.step(text)
+        *_, info = env.step(AssistantTurn(last, finish_reason=stop))
+        assert info["correct"] is correct
+    env.close()

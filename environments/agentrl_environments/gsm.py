@@ -20,7 +20,7 @@ from agentrl.exact import parse_number
 from agentrl.graders import final_answer, is_number, math_equal, reward_of
 from agentrl.task import ListTasks, ProceduralTasks, Task, TaskSource
 from agentrl.toolbox import Toolbox
-from agentrl.trajectory import Trajectory
+from agentrl.trajectory import Stop, Trajectory
 from agentrl_environments._gsm_rows import Columns, file_tasks, hub_tasks
 from agentrl_environments._gsm_symbolic import symbolic_task
 from agentrl_tools.calculator import Calculator
@@ -103,8 +103,8 @@ class Gsm(ToolEnv):
 
     @at_once(lambda task, trajectory: is_number(task.answer, trajectory.answer))
     def reward(self, task: Task, trajectory: Trajectory) -> dict[str, float] | None:
-        """1 where the last turn gives the gold answer."""
-        answer = final_answer(trajectory.answer)
+        """1 where the last turn gives the gold answer; one that was cut gives none."""
+        answer = final_answer(trajectory.answer) if trajectory.stop is Stop.ANSWER else None
         if answer is None or not is_finished(task.answer, answer):
             return {"correct": 0.0}
         reward = reward_of(math_equal(task.answer, answer))

@@ -20,7 +20,7 @@ from agentrl.graders import final_answer
 from agentrl.task import ProceduralTasks, Task, TaskSource
 from agentrl.toolbox import Toolbox
 from agentrl.tooling import tool
-from agentrl.trajectory import Trajectory
+from agentrl.trajectory import Stop, Trajectory
 from agentrl_environments._calls import answered, called
 from agentrl_environments._log_tasks import LEVELS, Fact, Question, make_question
 from agentrl_environments._log_text import Shape, shape_of, write_log
@@ -162,9 +162,9 @@ class LongLog(ToolEnv):
         self.log.lines = []
 
     def reward(self, task: Task, trajectory: Trajectory) -> dict[str, float]:
-        """1 where the last turn gives exactly the numbers, in their order."""
-        answer = final_answer(trajectory.answer) or ""
-        return {"correct": float(_numbers(answer, task.answer) == task.answer.split(", "))}
+        """1 where the last turn gives exactly the numbers, in their order, and was not cut."""
+        answer = final_answer(trajectory.answer) if trajectory.stop is Stop.ANSWER else None
+        return {"correct": float(_numbers(answer or "", task.answer) == task.answer.split(", "))}
 
 
 def log_task(

@@ -17,7 +17,7 @@ from agentrl.errors import ToolError, UsageError, suggestion
 from agentrl.graders import final_answer
 from agentrl.task import ProceduralTasks, Task, TaskSource
 from agentrl.tooling import ToolResult, tool
-from agentrl.trajectory import Trajectory
+from agentrl.trajectory import Stop, Trajectory
 from agentrl_environments._qa_tasks import HOPS, qa_task
 from agentrl_environments._qa_world import documents
 from agentrl_tools._words import words_of
@@ -88,9 +88,9 @@ class SearchQa(ToolEnv):
         return ToolResult(shown, metrics={"repeated": float(again), "found": float(len(hits))})
 
     def reward(self, task: Task, trajectory: Trajectory) -> dict[str, float]:
-        """1 where the last turn gives exactly the answer, whatever its case and punctuation."""
-        answer = final_answer(trajectory.answer) or ""
-        return {"correct": float(_plain(answer) == _plain(task.answer))}
+        """1 where the last turn gives exactly the answer, whatever its case, and was not cut."""
+        answer = final_answer(trajectory.answer) if trajectory.stop is Stop.ANSWER else None
+        return {"correct": float(_plain(answer or "") == _plain(task.answer))}
 
 
 def corpus() -> Index:
