@@ -532,3 +532,37 @@ def test_a_hundred_thousand_trajectories_take_little_memory_and_time_grows_with_
     assert all(page.stat().st_size < 40_000_000 for page in pages)
     assert len(pages) > 2
     assert all(b > a for a, b in pairwise(np.cumsum([p.stat().st_size for p in pages])))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@pytest.fixture(scope="module")
+def line(runs):
+    """One line with all that a line may have."""
+    return json.loads((runs / "a" / "groups" / "000001.jsonl").read_text().splitlines()[0])
+
+
+@given(data=st.data())
+def test_whatever_a_line_holds_it_is_shown_or_refused_in_a_line(line, runs, tmp_path_factory, data):
+    """Somebody else's file may hold anything that is JSON."""
+    names = data.draw(st.lists(st.sampled_from(sorted(line)), min_size=1, max_size=3))
+    row = line | {name: data.draw(JSON, label=name) for name in names}
+    if data.draw(st.booleans()) and isinstance(row["messages"], list):
+        row["messages"] = [*row["messages"], data.draw(JSON)]
+    folder = tmp_path_factory.mktemp("odd")
+    (folder / "groups").mkdir()
+    (folder / "run.json").write_text((runs / "a" / "run.json").read_text())
+    (folder / "groups" / "000001.jsonl").write_text(json.dumps(row) + "\n")
+    out = folder / "view.html"
+    try:
+        write(Reader([str(folder)], choosers=chooser)(), out)
+    except UsageError:
+        return
+    assert data_of(out)["story"]["scenes"]

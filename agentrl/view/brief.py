@@ -91,7 +91,7 @@ def brief_of(row: Mapping[str, Any], place: Place) -> Brief:
         failed=_failed(row),
         stop=sys.intern(str(row["stop"])),
         status=sys.intern(str(row["status"])),
-        version=row["version"] if isinstance(row.get("version"), int) else None,
+        version=whole(row["version"]) if isinstance(row.get("version"), int) else None,
         correct=row["correct"] if isinstance(row.get("correct"), bool) else None,
         parts=_named(row.get("reward_parts")),
         metrics=_named(row.get("metrics")),
@@ -102,11 +102,25 @@ def brief_of(row: Mapping[str, Any], place: Place) -> Brief:
 
 def title_of(row: Mapping[str, Any]) -> str:
     """The beginning of what the task asks: the first words of the user."""
-    messages = [m for m in row["messages"] if isinstance(m, Mapping)]
+    messages = messages_of(row)
     asked = next((m for m in messages if m.get("role") == "user"), None) or (messages or [{}])[0]
     text = " ".join(str(asked.get("content") or "").split())
     text = text or f"task {row['task_id']}"
     return text if len(text) <= TITLE else f"{text[: TITLE - 1]}…"
+
+
+def messages_of(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The conversation of a line, as far as it is one."""
+    found = row["messages"]
+    return [m for m in found if isinstance(m, Mapping)] if isinstance(found, list) else []
+
+
+def outcomes_of(row: Mapping[str, Any]) -> list[list[str]] | None:
+    """What became of each call, by turn; None where the line does not say."""
+    found = row.get("outcomes")
+    if not isinstance(found, list) or not all(isinstance(turn, list) for turn in found):
+        return None
+    return [[str(o.get("status")) for o in turn if isinstance(o, Mapping)] for turn in found]
 
 
 def words_of(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -120,13 +134,18 @@ def words_of(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 def number(value: object) -> float | None:
     """A finite number, or None."""
-    plain = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if plain and math.isfinite(value) else None  # type: ignore[arg-type]
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None
 
 
 def whole(value: object) -> int:
     """A whole number; 0 where there is none."""
-    return value if isinstance(value, int) else 0
+    return value if isinstance(value, int) and abs(value) < 2**53 else 0
 
 
 def _named(value: object) -> Named:
@@ -136,7 +155,5 @@ def _named(value: object) -> Named:
 
 
 def _failed(row: Mapping[str, Any]) -> int | None:
-    outcomes = row.get("outcomes")
-    if not isinstance(outcomes, list):
-        return None
-    return sum(int(o.get("status") != "ok") for turn in outcomes for o in turn)
+    outcomes = outcomes_of(row)
+    return None if outcomes is None else sum(s != "ok" for turn in outcomes for s in turn)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from agentrl.errors import UsageError
 from agentrl.recorded import placed
 from agentrl.selection.objective import is_flat, spread
@@ -135,7 +137,9 @@ def read_chapter(
         except UsageError as error:
             problem = str(error)
     told = kind == "step"
-    groups = tuple(_group(name, pile, choice, told) for name, pile in piles.items())
+    # Rewards whose squares no float can hold have no spread that could be told.
+    with np.errstate(over="ignore", invalid="ignore"):
+        groups = tuple(_group(name, pile, choice, told) for name, pile in piles.items())
     return Chapter(kind, step, name, groups, choice, problem)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from agentrl.view.brief import messages_of, number, outcomes_of
 from agentrl.view.words import Pieces, numbered
 
 STATUS = {
@@ -34,12 +35,14 @@ STOPS = {
     "parse": "too many turns in a row could not be read",
     "env_error": "infrastructure broke; it is not scored",
 }
+MOST_TOKENS = 2**31
+"""No vocabulary has as many."""
 ROLES = {"system": "system", "user": "task", "tool": "tool"}
 
 
 def cards(row: Mapping[str, Any], pieces: Pieces = numbered) -> list[dict[str, Any]]:
     """The conversation of a line."""
-    messages = [m for m in row["messages"] if isinstance(m, Mapping)]
+    messages = messages_of(row)
     said = [i for i, m in enumerate(messages) if m.get("role") == "assistant"]
     turns = row.get("turns")
     # Before the policy's own turns a task may show some that others wrote.
@@ -85,7 +88,9 @@ def _card(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _call(call: Any) -> dict[str, Any]:
-    function = call.get("function", {}) if isinstance(call, Mapping) else {}
+    function = call.get("function") if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping):
+        return {"name": "", "args": [["", _text(call)]]}
     arguments = function.get("arguments", {})
     if not isinstance(arguments, Mapping):
         return {"name": str(function.get("name")), "args": [["", _text(arguments)]]}
@@ -99,20 +104,20 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def _statuses(row: Mapping[str, Any], turns: int) -> Iterator[str | None]:
+def _statuses(row: Mapping[str, Any], turns: int) -> Iterator[str]:
     """What became of each call, in the order of the results; none where the line does not say."""
-    outcomes = row.get("outcomes")
-    if not isinstance(outcomes, list) or len(outcomes) != turns:
-        return
-    for turn in outcomes:
-        for outcome in turn:
-            yield outcome.get("status")
+    outcomes = outcomes_of(row)
+    if outcomes is not None and len(outcomes) == turns:
+        yield from (status for turn in outcomes for status in turn)
 
 
 def _sampled(row: Mapping[str, Any], pieces: Pieces) -> list[dict[str, Any]]:
     """Runs of sampled tokens: their texts and log-probs; none where tokens were not recorded."""
     ids, mask, logprobs = (row.get(name) for name in ("input_ids", "loss_mask", "logprobs"))
     if not (isinstance(ids, list) and isinstance(mask, list) and isinstance(logprobs, list)):
+        return []
+    known = all(isinstance(i, int) and 0 <= i < MOST_TOKENS for i in ids)
+    if not known or not len(ids) == len(mask) == len(logprobs):
         return []
     found = []
     for start, end in _branches(row, len(ids)):
@@ -123,14 +128,16 @@ def _sampled(row: Mapping[str, Any], pieces: Pieces) -> list[dict[str, Any]]:
     return found
 
 
-def _tokens(ids: Sequence[int], logprobs: Sequence[float | None], pieces: Pieces) -> dict[str, Any]:
-    rounded = [None if value is None else round(value, 3) for value in logprobs]
+def _tokens(ids: Sequence[int], logprobs: Sequence[object], pieces: Pieces) -> dict[str, Any]:
+    known = (number(value) for value in logprobs)
+    rounded = [None if value is None else round(value, 3) for value in known]
     return {"text": pieces(ids), "logprobs": rounded}
 
 
 def _branches(row: Mapping[str, Any], size: int) -> Iterator[tuple[int, int]]:
     """Begin and end of each token sequence."""
-    start = 0
-    for length in row.get("branches") or [size]:
+    found, start = row.get("branches"), 0
+    lengths = [n for n in found if isinstance(n, int) and n >= 0] if isinstance(found, list) else []
+    for length in lengths if sum(lengths) == size else [size]:
         yield start, start + length
         start += length
