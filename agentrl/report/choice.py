@@ -44,10 +44,13 @@ def selection(runs: Named) -> Chart | None:
     spread = Panel(
         "spread",
         "Spread of rewards, before and after selection",
-        ends([(name, series.curve(facts, of("select/spread_all"))) for name, facts in runs])
-        + " Before selection. "
-        + ends([(name, series.curve(facts, of("select/spread_kept"))) for name, facts in runs])
-        + " After.",
+        ends(
+            [
+                (f"{name} {when}", series.curve(facts, of(f"select/spread_{which}")))
+                for name, facts in runs
+                for when, which in (("before", "all"), ("after", "kept"))
+            ]
+        ),
         "step",
         "variance",
         lines=tuple(

@@ -86,8 +86,17 @@ def memory(runs: Named) -> Chart | None:
     panel = Panel(
         "memory",
         "Peak memory of an update, used and foreseen",
-        ends([(n, series.curve(f, _positive("plan/predicted_bytes"))) for n, f in runs], size)
-        + " Foreseen.",
+        ends(
+            [
+                (f"{name} {what}", series.curve(facts, _positive(metric)))
+                for name, facts in runs
+                for what, metric in (
+                    ("used", "update/peak_bytes"),
+                    ("foreseen", "plan/predicted_bytes"),
+                )
+            ],
+            size,
+        ),
         "step",
         "",
         lines=tuple(lines),

@@ -16,7 +16,7 @@ from agentrl.report.facts import Facts
 from agentrl.report.lines import number as finite
 from agentrl.report.panels import Line, Panel
 from agentrl.report.series import Curve, Value
-from agentrl.report.words import NONE, number, percent
+from agentrl.report.words import NONE, amount, number, percent
 
 FEW = 12
 """Points of a curve whose numbers are written out."""
@@ -60,9 +60,10 @@ def steady(curve: Curve, colour: int, *, broken: bool = False) -> tuple[Line, ..
 
 
 def ends(curves: Sequence[tuple[str, Curve]], show: Show = number) -> str:
-    """A sentence for those who do not see a curve."""
+    """Sentences for those who do not see the curves: where each begins and ends."""
     told = [
-        f"{name}: {show(curve.y[0])} first, {show(curve.y[-1])} last."
+        f"{name}: {show(curve.y[0])} at {amount(curve.x[0])}, "
+        f"{show(curve.y[-1])} at {amount(curve.x[-1])}."
         for name, curve in curves
         if curve.y
     ]

@@ -57,7 +57,7 @@ def amount(value: float | None) -> str:
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if abs(value) >= size:
             return f"{value / size:.1f}{unit}"
-    return f"{value:.0f}"
+    return f"{value:.3g}"
 
 
 def size(value: float | None) -> str:
