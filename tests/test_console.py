@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from agentrl.amounts import duration
-from agentrl.console import describe, listener
-from agentrl.events import Measured, Played, Started, Stepped, Warned
+from agentrl.console import describe, kind_of, listener
+from agentrl.events import Episode, Measured, Played, Started, Stepped, Warned
 from agentrl.interval import Interval
 from agentrl.metrics import METRICS
 
@@ -66,6 +66,47 @@ def test_json_progress_is_the_metrics_row():
     lines = stream.getvalue().splitlines()
     assert len(lines) == 1
     assert json.loads(lines[0])["step"] == 41
+
+
+class Tty(io.StringIO):
+    def isatty(self):
+        return True
+
+
+XTERM = {"TERM": "xterm"}
+
+
+@pytest.mark.parametrize(
+    ("progress", "stream", "environ", "kind"),
+    [
+        ("auto", Tty(), XTERM, "live"),
+        ("auto", Tty(), XTERM | {"CI": "1"}, "plain"),
+        ("live", Tty(), XTERM | {"CI": "1"}, "live"),
+        ("live", Tty(), {"TERM": "dumb"}, "plain"),
+        ("live", Tty(), {}, "plain"),
+        ("live", io.StringIO(), XTERM, "plain"),
+        ("auto", io.StringIO(), XTERM, "plain"),
+        ("json", Tty(), XTERM, "json"),
+        ("off", Tty(), XTERM, "off"),
+        ("plain", Tty(), XTERM | {"RANK": "1"}, "off"),
+        ("auto", Tty(), XTERM | {"RANK": "0"}, "live"),
+    ],
+)
+def test_the_panel_needs_a_terminal_that_can_show_it(progress, stream, environ, kind):
+    assert kind_of(progress, stream, environ) == kind
+
+
+def test_an_evaluation_in_lines_tells_each_tenth_and_in_json_each_episode():
+    told = [describe(Played("eval", done, 25)) for done in range(1, 26)]
+    assert [text for text in told if text][::9] == [
+        "played 3 of 25 episodes",
+        "played 25 of 25 episodes",
+    ]
+    stream = io.StringIO()
+    listener("json", stream)(Played("eval", 1, 25, Episode(2, 1, 0, 9, True)))
+    listener("json", stream)(Played("rollout", 1, 25))
+    (line,) = stream.getvalue().splitlines()
+    assert json.loads(line)["episode"]["correct"]
 
 
 def test_off_shows_nothing():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from agentrl import disk
+from agentrl.config import TrainConfig
 from agentrl.events import (
     Episode,
     Evaluated,
@@ -27,11 +30,14 @@ from agentrl.events import (
 )
 from agentrl.glyphs import SPARKS
 from agentrl.interval import Interval
+from agentrl.record import RunFolder
 from agentrl.screen.frame import bar, frame
 from agentrl.screen.state import KNOWN, Screen, seen
 from agentrl.screen.trend import trend
+from agentrl.tomlfile import dump_toml
 from agentrl.visible import visible
 from docs.shots import live, recording
+from docs.shots.replay import events_of
 from tests.test_console import ROW
 
 START = Started(Path("runs/a"), "tool_math", "tiny", "transformers", 32, 8, 60, 4, 1)
@@ -78,6 +84,31 @@ def test_the_picture_shows_the_screen_as_it_is_now_and_fetches_nothing(recorded)
         assert part.strip("│ ") in picture, "run: python -m docs.shots.live"
     assert "<title>" in picture
     assert "url(http" not in picture
+
+
+def test_a_run_s_folder_tells_the_same_again(tmp_path):
+    run = RunFolder(tmp_path / "a")
+    run.path.mkdir()
+    run.write_run({"env": "tool_math", "model": "tiny", "engine": "x", "n": 4, "m": 2})
+    run.write_config(dump_toml(TrainConfig(train={"steps": 9}, update={"memory": "8GiB"})), {})
+    run.write_metrics({**ROW_1, "select/tokens_kept": 9})
+    run.write_metrics({**ROW_1, "step": 2, "time/rollout": 8.0})
+    episode = {"turns": 2, "tool_calls": 1, "trained_tokens": 10, "correct": True,
+               "task_id": "a", "outcomes": [[{"status": "timeout"}], []]}  # fmt: skip
+    for kind, step, count in (("heldout", 1, 2), ("groups", 2, 4)):
+        (run.path / kind).mkdir()
+        disk.append(run.path / kind / f"{step:06d}.jsonl", [episode] * count)
+    timed = events_of(run.path, 2, 0.5)
+    recording.write(tmp_path / "events.jsonl", timed)
+    again = recording.read(tmp_path / "events.jsonl")
+    assert live.text(again) == live.text(timed)
+    screen, now = live.screen_after(again)
+    assert "step 2/9" in words(screen, now)[1]
+    assert line(screen, "rollout", now=now).endswith(
+        "2/4 · 5 tok/s · 2.0 turns · 1.0 tools, 100% failed"
+    )
+    assert line(screen, "held-out accuracy").startswith("1.00")
+    assert line(screen, "memory").endswith("limit 8.0 GiB")
 
 
 AT_80 = """\
@@ -239,6 +270,15 @@ def test_the_foot_says_what_ctrl_c_does_now():
         "runs/a · Ctrl-C finishes this step, saves and stops"
     )
     assert "Ctrl-C again stops now" in words(after(START, Stopping()))[-2]
+
+
+def test_when_it_is_over_nothing_is_said_of_time_left_or_of_keys():
+    over = replace(after(START, PICKED, Learned(1, 1), STEP_1, Phased("eval", True)), over=True)
+    assert "step 1/60 · 10s │" in words(over)[1]
+    assert words(over)[-2].strip("│ ") == "runs/a"
+    assert line(over, "update").startswith(f"{'━' * 20} done · last 2.9s")
+    begun = Evaluating("shop", "my-model", "test", 10, 2, None)
+    assert words(replace(after(begun), over=True))[-2].startswith("│ episodes")
 
 
 def test_an_evaluation_shows_its_episodes_and_how_long_they_will_take():

@@ -61,7 +61,8 @@ def _body(screen: Screen, now: float, pen: Pen) -> list[Text]:
         lines += _evaluated(screen, pen)
     if screen.warned or screen.aside:
         lines.append(pen.row("said", phases.said(screen), style="warn"))
-    return [*lines, pen.line(), _foot(screen, pen)]
+    foot = _foot(screen, pen)
+    return [*lines, pen.line(), foot] if foot.plain else lines
 
 
 class Pen:

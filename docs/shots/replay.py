@@ -86,8 +86,5 @@ def _playing(folder: Path, step: int, part: float, now: float) -> Iterator[Timed
 
 
 def _episode(row: Mapping[str, Any]) -> Episode:
-    failed = sum(
-        message["role"] == "tool" and str(message["content"]).startswith("error")
-        for message in row["messages"]
-    )
+    failed = sum(one["status"] != "ok" for turn in row.get("outcomes", ()) for one in turn)
     return Episode(row["turns"], row["tool_calls"], failed, row["trained_tokens"], row["correct"])
