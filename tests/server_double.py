@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import random
+import socket
 import threading
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -104,11 +106,13 @@ class ServerDouble:
         self.came.append(path)
         if f"hang {path}" in self.faults:
             self.faults.add("hang")
-        if "hang" in self.faults:
-            self.healed.wait()
+        while "hang" in self.faults and "cut" not in self.faults:
+            self.healed.wait(0.02)
         status, told = self.route(path, query, body)
         if "cut" in self.faults:
-            handler.connection.close()
+            handler.close_connection = True
+            with suppress(OSError):
+                handler.connection.shutdown(socket.SHUT_RDWR)
             return
         data = json.dumps(told).encode()
         handler.send_response(status)

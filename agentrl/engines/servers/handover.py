@@ -27,7 +27,7 @@ from agentrl.unbroken import unbroken
 STEP = 0.02
 """Seconds between looks whether a server's requests have ended."""
 RESUME, LEAVE = 30.0, 2.0
-"""Seconds in which a server must go on, and where it failed before, until it is left as it is."""
+"""Seconds in which a server must go on; where it failed, or is not waited for any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ async def _paused(server: Server, carrier: Carrier, tag: Tag, version: int, seco
         with suppress(EngineError):
             await unbroken(client.post("/resume", seconds=LEAVE), grace=LEAVE)
         raise
-    await unbroken(client.post("/resume", seconds=RESUME), grace=RESUME)
+    await unbroken(client.post("/resume", seconds=RESUME), grace=LEAVE)
 
 
 async def _idle(server: Server, seconds: float) -> None:

@@ -25,6 +25,9 @@ from agentrl.engines.servers.server import Server
 from agentrl.errors import WeightSyncError, blame
 from agentrl.policy import WeightSource
 
+UNLOAD = 5.0
+"""Seconds: a server that hangs holds up neither a hand-over nor the end of a run for long."""
+
 
 class LoraCarrier:
     """Each version is a new adapter; the same name never means two of them."""
@@ -86,7 +89,7 @@ class LoraCarrier:
         body = {"lora_name": self._tag.of(version)}
         # Refused, it has none of that name; in trouble, its next turn will tell.
         with suppress(Refused, ServerTrouble):
-            await server.client.post("/v1/unload_lora_adapter", body, seconds=self._seconds)
+            await server.client.post("/v1/unload_lora_adapter", body, seconds=UNLOAD)
 
     def _write(self, source: AdapterSource, version: int) -> None:
         self._root.mkdir(parents=True, exist_ok=True)
