@@ -93,9 +93,10 @@ class Spot(NamedTuple):
 class Bank:
     """Slabs for rows of all lengths."""
 
-    def __init__(self, shape: Shape) -> None:
-        """An empty bank."""
+    def __init__(self, shape: Shape, keep: int = KEPT_BYTES) -> None:
+        """An empty bank, which keeps at most so many bytes of slabs that are gone."""
         self.shape = shape
+        self._most = keep
         self.slabs: list[Slab] = []
         self._spare: list[Tensor] = []
         """Of slabs that are gone, the latest last."""
@@ -147,7 +148,7 @@ class Bank:
 
     def _keep(self, slab: Slab) -> None:
         self._spare.append(slab.data)
-        while sum(data.nbytes for data in self._spare) > KEPT_BYTES:
+        while sum(data.nbytes for data in self._spare) > self._most:
             self._spare.pop(0)
 
     def _missing(self, needs: Sequence[int]) -> Counter[int]:

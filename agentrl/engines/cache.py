@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from agentrl.engines.bank import Bank, Shape, Spot, row_tokens
+from agentrl.engines.bank import KEPT_BYTES, Bank, Shape, Spot, row_tokens
 from agentrl.policy import Request
 
 WORTH = 512
@@ -104,7 +104,8 @@ class Cache:
         self.limit = limit
         self.runs: dict[Session, Run] = {}
         """In the order in which they were last asked for."""
-        self.common, self.groups, self.own = (Bank(shape) for _ in range(3))
+        self.own = Bank(shape)
+        self.common, self.groups = (Bank(shape, KEPT_BYTES // 8) for _ in range(2))
         self.expected = 0
         """Sessions that will come one by one; 0: those of a wave come together."""
         self.start: Block | None = None
