@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from agentrl.chosen import choose
 from agentrl.config import TrainConfig
@@ -125,3 +128,11 @@ def write_step(
     )
     run.write_metrics({"step": step, "plan/cap": CAP, "reward": 0.5})
     run.write_episodes("groups", step, chosen.trajectories, chosen.marks, tokens=tokens)
+
+
+def data_of(path: Path) -> dict[str, Any]:
+    """The blocks of data in a page, by name."""
+    found = re.findall(
+        r'<script type="application/json" id="([^"]*)">(.*?)</script>', path.read_text(), re.DOTALL
+    )
+    return {name: json.loads(text) for name, text in found}

@@ -21,7 +21,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-SCRIPTS = ("text.js", "strip.js", "turns.js", "facts.js", "page.js")
+SCRIPTS = ("text", "strip", "turns", "facts", "state", "tasks", "page", "keys")
 _HIDDEN = {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 _HIDDEN |= {code: f"\\u{code:04x}" for code in (0x2028, 0x2029, 0x200E, 0x200F, 0x061C)}
 """What would turn the text around for someone who reads the page's source."""
@@ -83,7 +83,7 @@ def _style() -> str:
 
 @cache
 def _script() -> str:
-    return "\n".join(_own(name) for name in SCRIPTS)
+    return "\n".join(_own(f"{name}.js") for name in SCRIPTS)
 
 
 def _own(name: str) -> str:
