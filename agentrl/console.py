@@ -8,13 +8,14 @@ Not   how the panel looks (screen/); nothing here decides what is recorded
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, TextIO
 
 from agentrl import disk
-from agentrl.amounts import duration, number
+from agentrl.amounts import duration, number, plural
 from agentrl.events import (
     Event,
     Listener,
@@ -57,9 +58,16 @@ def listener(progress: str, stream: TextIO) -> Listener | None:
 
 @contextmanager
 def showing(
-    progress: str, stream: TextIO, environ: Mapping[str, str]
+    progress: str, stream: TextIO, environ: Mapping[str, str], log: str = ""
 ) -> Iterator[tuple[Listener, ...]]:
-    """Show a run for a block; what environments print meanwhile is for its log alone."""
+    """Show a run for a block; what environments print meanwhile is for its log alone.
+
+    Args:
+        progress: As `kind_of` takes it.
+        stream: Where it is shown.
+        environ: Variables of this process.
+        log: Where what is printed can be read; empty where nothing keeps it.
+    """
     kind = kind_of(progress, stream, environ)
     if kind == "live":
         from agentrl.screen import live
@@ -67,9 +75,11 @@ def showing(
         with live(stream) as shown:
             yield (shown,)
         return
-    told = listener(kind, stream)
-    with hidden("authors"):
+    told, printed = listener(kind, stream), Counter[str]()
+    with hidden("authors", lambda text: printed.update(lines=text.count("\n"))):
         yield () if told is None else (told,)
+    if printed["lines"] and log and kind == "plain":
+        _write(stream, f"{plural(printed['lines'], 'line')} printed meanwhile: see {log}")
 
 
 @dataclass(slots=True)

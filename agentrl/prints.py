@@ -147,12 +147,12 @@ def hidden(what: Hides = "authors", tell: Copy | None = None) -> Iterator[None]:
     Copies get it. What there was no copy for comes out at the end, up to a bound.
 
     Args:
-        what: What is hidden.
+        what: What is hidden of a terminal; of a file only what author code prints.
         tell: Given each text that is hidden.
     """
     with _all_bound() as streams:
         for stream in streams:
-            stream.hides = what
+            stream.hides = what if stream.isatty() else "authors"
         watching = () if tell is None else (tell,)
         for stream, watch in product(streams, watching):
             stream.watchers.append(watch)

@@ -1,14 +1,16 @@
 import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from agentrl.amounts import duration
-from agentrl.console import describe, kind_of, listener
+from agentrl.console import describe, kind_of, listener, showing
 from agentrl.events import Episode, Measured, Played, Started, Stepped, Warned
 from agentrl.interval import Interval
 from agentrl.metrics import METRICS
+from agentrl.prints import bounded
 
 ROW = {
     **dict.fromkeys(METRICS),
@@ -107,6 +109,19 @@ def test_an_evaluation_in_lines_tells_each_tenth_and_in_json_each_episode():
     listener("json", stream)(Played("rollout", 1, 25))
     (line,) = stream.getvalue().splitlines()
     assert json.loads(line)["episode"]["correct"]
+
+
+@pytest.mark.parametrize(
+    ("progress", "log", "told"),
+    [("plain", "a/logs", "2 lines printed meanwhile: see a/logs\n"), ("plain", "", ""),
+     ("json", "a/logs", "")],
+)  # fmt: skip
+def test_a_person_is_told_where_prints_went(progress, log, told, capsys):
+    stream = io.StringIO()
+    with showing(progress, stream, {}, log), bounded():
+        sys.stdout.write("one\ntwo\n")
+    assert stream.getvalue() == told
+    assert capsys.readouterr().out == "one\ntwo\n"
 
 
 def test_off_shows_nothing():

@@ -298,6 +298,7 @@ def test_a_real_run_off_a_terminal_is_whole_lines_without_prints(noisy, tmp_path
         assert [json.loads(line)["step"] for line in lines[:2]] == [1, 2]
     else:
         assert [line.split()[:2] for line in lines[1:3]] == [["step", "1/2"], ["step", "2/2"]]
+        assert lines[3] == "8 lines printed meanwhile: see logs/ in the run's folder"
     assert logged(tmp_path).count("from \\x1b[31mreward") == 8
 
 
@@ -318,3 +319,9 @@ def test_what_is_hidden_before_there_is_a_log_comes_into_it_or_out_at_the_end(ca
     assert told == ["early\n", "later\n", "last\n"]
     assert copies == ["early\n", "later\n"]
     assert capsys.readouterr().out == "a line of ours\nlast\n"
+
+
+def test_a_file_that_errors_go_to_still_gets_all_but_prints(capsys):
+    with hidden("everything"):
+        sys.stderr.write("a library warns\n")
+    assert capsys.readouterr().err == "a library warns\n"

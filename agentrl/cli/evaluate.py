@@ -111,7 +111,7 @@ def _single(
     config = family.resolve(files, flags).config
     from agentrl.evaluation import evaluate
 
-    with _showing(args) as listeners:
+    with _showing(args, config.out) as listeners:
         found = evaluate(config, resume=folder is not None, command=command, listeners=listeners)
     out.document = found.as_json()
     out.say(table(out.document))
@@ -145,7 +145,7 @@ def _suite(
             return family.resolve([*files, *more], flags).config
 
         configs = entries(read(Path(args.suite), args.suite), root, resolve)
-    with _showing(args) as listeners:
+    with _showing(args, root) as listeners:
         found = evaluate_suite(
             configs, root, resume=folder is not None, command=command, listeners=listeners
         )
@@ -153,11 +153,12 @@ def _suite(
     out.say(suite_table(out.document))
 
 
-def _showing(args: argparse.Namespace) -> AbstractContextManager[tuple[Listener, ...]]:
+def _showing(args: argparse.Namespace, out: str) -> AbstractContextManager[tuple[Listener, ...]]:
     """On standard error: what is on standard output is the result."""
     from agentrl.console import showing
 
-    return showing("off" if args.quiet else args.progress, sys.stderr, os.environ)
+    log = f"logs/ under {out}" if out else ""
+    return showing("off" if args.quiet else args.progress, sys.stderr, os.environ, log)
 
 
 def _begun(folder: Path) -> TomlFile:

@@ -90,7 +90,8 @@ def _train(resolved: Resolved[TrainConfig], resume: str | None, words: Sequence[
     from agentrl.console import showing
     from agentrl.training import train
 
-    with showing(resolved.config.run.progress, sys.stdout, os.environ) as listeners:
+    run, log = resolved.config.run, "logs/ in the run's folder"
+    with showing(run.progress, sys.stdout, os.environ, log) as listeners:
         return train(
             resolved.config,
             resume=resume,
