@@ -8,9 +8,12 @@ import re
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentrl.cli.entry import main
 from agentrl.config import TrainConfig
+from agentrl.metrics import METRICS
 from agentrl.report.charts import svg
 from agentrl.report.document import (
     Answer,
@@ -280,6 +283,23 @@ def test_accuracy_by_kind_of_task_is_told_before_and_after_or_run_by_run():
     (both,) = measured((("one", facts), ("two", facts)))
     assert both.head == ("held-out tasks", "one", "95% interval", "two", "95% interval")
     assert both.rows[0][1:3] == both.rows[0][3:5] == ("0.750", "0.650 to 0.850")
+
+
+ODD = st.sampled_from([None, 3, -1.5, "x", [], ["y"], {}, {"z": {"z": 1}}, True])
+RUN = ("seconds", "tokens", "heldout", "loss", "launches", "command", "model", "env", "n", "m", "k")
+
+
+@given(
+    kind=st.sampled_from(["train", "sft", "evaluation"]),
+    run=st.dictionaries(st.sampled_from(RUN), ODD),
+    row=st.dictionaries(st.sampled_from(sorted(METRICS)), ODD),
+    heldout=ODD,
+)
+def test_whatever_files_hold_a_report_is_made(kind, run, row, heldout):
+    row.pop("step", None)
+    run["heldout"] = {"before": heldout, "after": {"by": heldout}}
+    facts = replace(facts_with([row, {}]), kind=kind, run={"status": "done", **run})
+    assert markdown(document([facts, facts], str))
 
 
 def test_the_command_says_the_verdict_and_where_it_is(runs, capsys):

@@ -17,6 +17,7 @@ from agentrl.report.document import Chart, Table
 from agentrl.report.drawing import Named, binned, chart, ends, largest, short, table_rows
 from agentrl.report.facts import Facts
 from agentrl.report.lines import number as finite
+from agentrl.report.lines import table
 from agentrl.report.panels import Line, Panel
 from agentrl.report.series import Curve, Value, of
 from agentrl.report.words import NONE, count, number, percent, size
@@ -41,7 +42,7 @@ def seconds(runs: Named) -> Chart | None:
             )
         )
     head = ("seconds", *(n for n, _ in runs))
-    known = [facts.run.get("seconds") or {} for _, facts in runs]
+    known = [table(facts.run.get("seconds")) for _, facts in runs]
     names = [*PHASES, "eval", "other", "total"]
     rows = [(phase, *(_of_total(one, phase) for one in known)) for phase in names]
     found = chart(

@@ -149,7 +149,8 @@ def _entropy_left(facts: Facts) -> float | None:
 
 def _memory(facts: Facts) -> float | None:
     """Largest share of what was foreseen that was used."""
-    pairs = [(row.get("update/peak_bytes"), row.get("plan/predicted_bytes")) for row in facts.rows]
+    names = ("update/peak_bytes", "plan/predicted_bytes")
+    pairs = [tuple(finite(row.get(name)) for name in names) for row in facts.rows]
     return max((used / plan for used, plan in pairs if used and plan), default=None)
 
 

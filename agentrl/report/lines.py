@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,11 @@ def number(value: object) -> float | None:
     """The value where it is a finite number."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and math.isfinite(value) else None  # type: ignore[arg-type]
+
+
+def table(value: object) -> Mapping[str, Any]:
+    """The value where it is a table, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _object(line: bytes) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ from agentrl.report.document import Block, Table
 from agentrl.report.drawing import Named
 from agentrl.report.facts import Facts
 from agentrl.report.lines import number as finite
+from agentrl.report.lines import table
 from agentrl.report.words import NONE, amount, count, number
 
 
@@ -90,18 +91,17 @@ def _by_kind(runs: Named) -> Iterator[Table]:
 
 def _kinds(facts: Facts) -> tuple[dict[str, Any], dict[str, Any]]:
     """Kind of task to what was measured, before and after."""
-    found: Any = facts.run.get("heldout")
-    known = found if isinstance(found, dict) else {}
-    before, after = ((known.get(when) or {}).get("by") or {} for when in ("before", "after"))
+    known = table(facts.run.get("heldout"))
+    before, after = (table(table(known.get(when)).get("by")) for when in ("before", "after"))
     return _joined(before), _joined(after)
 
 
 def _joined(by: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    return {f"{kind} {word}": told for kind in by for word, told in by[kind].items()}
+    return {f"{kind} {word}": told for kind in by for word, told in table(by[kind]).items()}
 
 
-def _mean_and_span(told: Mapping[str, Any] | None) -> tuple[str, str]:
-    return number(finite((told or {}).get("mean"))), _span(told or {})
+def _mean_and_span(told: object) -> tuple[str, str]:
+    return number(finite(table(told).get("mean"))), _span(table(told))
 
 
 def _span(told: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ Not   looks
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,6 +28,7 @@ from agentrl.report.drawing import Named
 from agentrl.report.facts import Facts, labelled
 from agentrl.report.health import findings
 from agentrl.report.lines import number as finite
+from agentrl.report.lines import table
 from agentrl.report.measured import measured
 from agentrl.report.settings import Clean
 from agentrl.report.settings import table as settings_table
@@ -127,8 +128,8 @@ OVERVIEW: tuple[tuple[str, Callable[[Facts], str]], ...] = (
     ("tokens trained", lambda f: amount(_tokens(f, "trained"))),
     ("seed", lambda f: str(f.run.get("seed", NONE))),
     ("started", lambda f: _started(f)),
-    ("agentrl", lambda f: str(f.run.get("version") or _launch(f, "versions").get("agentrl", NONE))),
-    ("python", lambda f: str(f.run.get("python") or _launch(f, "versions").get("python", NONE))),
+    ("agentrl", lambda f: _version(f, "version", "agentrl")),
+    ("python", lambda f: _version(f, "python", "python")),
 )
 
 
@@ -202,7 +203,9 @@ def _settings(runs: Named, clean: Clean) -> Iterator[Block]:
 
 def _again(runs: Named, clean: Clean) -> Iterator[Block]:
     for name, facts in runs:
-        command = facts.run.get("command") or " ".join(_launch(facts, "command") or ())
+        words = _launch(facts, "command")
+        joined = " ".join(map(str, words)) if isinstance(words, list) else ""
+        command = facts.run.get("command") or joined
         if command:
             yield Words(f"{name} was started with:" if len(runs) > 1 else "It was started with:")
             yield Command(clean(str(command)))
@@ -216,17 +219,24 @@ def _model(said: Any) -> str:
 
 
 def _tokens(facts: Facts, kind: str) -> float | None:
-    return finite((facts.run.get("tokens") or {}).get(kind)) if facts.kind == "train" else None
+    return finite(table(facts.run.get("tokens")).get(kind)) if facts.kind == "train" else None
 
 
 def _time(facts: Facts) -> str:
-    total = finite((facts.run.get("seconds") or {}).get("total"))
+    total = finite(table(facts.run.get("seconds")).get("total"))
     return duration(total) if total else NONE
 
 
+def _version(facts: Facts, name: str, package: str) -> str:
+    """Of a run by its own name, of an evaluation among those of its start."""
+    return str(facts.run.get(name) or table(_launch(facts, "versions")).get(package) or NONE)
+
+
 def _launch(facts: Facts, name: str) -> Any:
-    launches: Iterable[Any] = facts.run.get("launches") or ()
-    return next((one.get(name) for one in launches if isinstance(one, dict)), None) or {}
+    """What the first start of an evaluation says of itself."""
+    launches = facts.run.get("launches")
+    first = launches[0] if isinstance(launches, list) and launches else None
+    return table(first).get(name)
 
 
 def _started(facts: Facts) -> str:

@@ -18,6 +18,7 @@ from agentrl.interval import Interval
 from agentrl.report.episodes import Played
 from agentrl.report.facts import Facts, Kind
 from agentrl.report.lines import number as finite
+from agentrl.report.lines import table
 from agentrl.report.words import duration, interval, listed, number, several, signed
 
 Tone = Literal["better", "worse", "open"]
@@ -119,7 +120,7 @@ def _unmeasured(facts: Facts, only: Played | None, notes: list[str]) -> Verdict:
 
 
 def _of_sft(facts: Facts) -> Verdict:
-    notes, loss = _ending(facts), facts.run.get("loss") or {}
+    notes, loss = _ending(facts), table(facts.run.get("loss"))
     before, after = (finite(loss.get(when)) for when in ("before", "after"))
     if before is None or after is None:
         return Verdict("open", "No trajectory was held out, so nothing says whether.", tuple(notes))
@@ -201,7 +202,7 @@ def _difference(found: Comparison) -> str:
 
 
 def _spent(facts: Facts) -> str:
-    total = finite((facts.run.get("seconds") or {}).get("total"))
+    total = finite(table(facts.run.get("seconds")).get("total"))
     return several(facts.done, "step") + (f" and {duration(total)}" if total else "")
 
 
