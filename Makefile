@@ -39,7 +39,10 @@ export OMP_WAIT_POLICY ?= passive
 SHELL       := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup train test test-all check bench bfcl smollm adapters
+# It speaks of another program than the one that is installed here.
+export NO_MKDOCS_2_WARNING ?= 1
+
+.PHONY: help setup train test test-all check bench docs bfcl smollm adapters
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -82,6 +85,9 @@ bench: $(SETUP) ## the CPU benchmarks: tables here, and their JSON in runs/bench
 	    name=$$(basename $$script .py); echo "== $$name"; \
 	    $(PY) $$script | tee runs/bench/$$name.txt; \
 	    tail -n 1 runs/bench/$$name.txt > runs/bench/$$name.json; done
+
+docs: $(TEST_SETUP) ## the documents as a site, in site/
+	$(PY) -m mkdocs build
 
 bfcl: $(SETUP) ## add the multi-turn function-calling benchmark's data and checker
 	$(PIP) $(PINS) $(BFCL)

@@ -1,9 +1,27 @@
-"""An environment in twenty lines: find a number by asking.
+"""An environment in one file: find a number by asking.
 
-Play it: agentrl train --env examples/guess_number.py:GuessNumber --n 8 --m 4 --steps 2
+Play it: agentrl envs play examples/guess_number.py:GuessNumber
+Train:   agentrl train --env examples/guess_number.py:GuessNumber --n 8 --m 4 --steps 2
 """
 
 from agentrl import ProceduralTasks, Task, ToolEnv, ToolResult, tool
+
+CALL = '<tool_call>{"name": "guess", "arguments": {"number": %d}}</tool_call>'
+
+
+def halving(number):
+    """The turns of a policy that halves what is left; `envs check` plays them."""
+    low, high, guesses = 1, 9999, [5000]
+    while guesses[-1] != number:
+        low, high = (guesses[-1] + 1, high) if guesses[-1] < number else (low, guesses[-1] - 1)
+        guesses.append((low + high) // 2)
+    return tuple(CALL % guess for guess in guesses)
+
+
+def hidden(rng):
+    """A task."""
+    number = int(rng.integers(1, 10_000))
+    return Task("Find the number.", number, reference=halving(number))
 
 
 class GuessNumber(ToolEnv):
@@ -15,9 +33,7 @@ class GuessNumber(ToolEnv):
     @classmethod
     def tasks(cls, split):
         """Hidden numbers; the two splits share none."""
-        return ProceduralTasks(
-            lambda rng: Task("Find the number.", int(rng.integers(1, 10_000))), 1000, 0, split=split
-        )
+        return ProceduralTasks(hidden, 1000, 0, split=split)
 
     @tool
     def guess(self, number: int) -> ToolResult:
