@@ -47,10 +47,10 @@ REWARD = "def reward(task, trajectory):\n    return 0.0\n"
 
 
 def commands(page):
-    """Commands of a document's blocks; what follows three blanks or a # is a remark."""
+    """Commands of a document's blocks; what follows three blanks or # is a remark, what follows > a file."""
     text = (ROOT / page).read_text(encoding="utf-8")
     return [
-        re.split(r"\s{3,}|\s+# ", line)[0].strip()
+        re.split(r"\s{3,}|\s+# |\s> ", line)[0].strip()
         for line in re.findall(r"^    agentrl (.*)$", text, re.MULTILINE)
     ]
 
@@ -80,7 +80,8 @@ def workshop(tmp_path_factory):
             copied(ROOT / "examples/one_gpu/config.json", folder / model / "config.json")
         (folder / "suite.toml").write_text(SUITE)
         (folder / "stricter.py").write_text(REWARD)
-        for name in ("mine", "tool_math-001"):
+        (folder / "mine.toml").write_text("[select]\nn = 16\nm = 4\n")
+        for name in ("mine", "tool_math-001", "tool_math-002"):
             run("train --env tool_math --record.tokens true --name", name, *TRAIN)
         for name in ("before", "shop"):
             run("eval --env tool_math --out", f"evals/{name}", *SHORT["eval"])
