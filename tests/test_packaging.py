@@ -139,12 +139,6 @@ def test_documents_name_only_commands_that_exist():
             assert command in COMMANDS, (document, command)
 
 
-def test_documents_link_only_to_files_that_exist():
-    for document in (*ROOT.glob("*.md"), *ROOT.glob("*/*.md")):
-        for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
-            assert (document.parent / target).exists(), (document, target)
-
-
 def test_the_examples_of_train_can_be_run(capsys):
     from agentrl.cli.train import EXAMPLES
 
