@@ -87,7 +87,7 @@ def workshop(tmp_path_factory):
         (folder / "suite.toml").write_text(SUITE)
         (folder / "stricter.py").write_text(REWARD)
         (folder / "mine.toml").write_text("[select]\nn = 16\nm = 4\n")
-        for name in ("mine", "tool_math-001", "tool_math-002"):
+        for name in ("mine", "tool_math-001", "tool_math-002", "pods", "grpo"):
             run("train --env tool_math --record.tokens true --name", name, *TRAIN)
         for name in ("before", "after", "shop"):
             run("eval --env tool_math --out", f"evals/{name}", *SHORT["eval"])

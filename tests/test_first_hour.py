@@ -48,7 +48,7 @@ def test_it_can_be_walked_in_an_empty_folder(here, capfd):
     assert "reward 1" in said["envs play"]
     assert "kept 2 of 6" in said["select --rewards"]
     assert "17 passed" in said["envs check"]
-    assert "4 tasks" in said["compare evals/before"]
+    assert "4 paired" in said["compare evals/before"]
     assert {"first", "orders"} <= set(said["runs"].split())
     assert (here / "runs/first/view.html").stat().st_size > 10_000
     assert (here / "runs/first/report.md").exists()
