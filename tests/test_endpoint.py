@@ -138,6 +138,8 @@ def test_a_wrong_key_or_address_is_told_at_once_and_without_the_key(status, advi
         "This model's maximum context length is 4096 tokens. However, you requested 5000",
         "The decoder prompt (length 999) is longer than the maximum model length of 512",
         "Input exceeds the limit of 100 tokens",
+        "This model's maximum context length is 1024 tokens. However, your prompt contains at "
+        "least 1025 input tokens, which exceeds this limit even without any output tokens.",
     ],
 )
 def test_a_conversation_too_long_ends_itself_and_nothing_else(words):

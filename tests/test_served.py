@@ -146,14 +146,32 @@ def test_the_same_model_says_the_same_through_a_server(server, tmp_path):
     assert remote.usage["completion_tokens"] == remote.measurement.tokens
 
 
+LONG = """
+from agentrl import ListTasks, Task, ToolEnv
+
+
+class Long(ToolEnv):
+    \"\"\"More words than the server takes; of a shorter request it would cut the answer.\"\"\"
+
+    def task_source(self, split):
+        return ListTasks([Task(f"{i} " + "word " * 3000) for i in range(3)])
+
+    def reward(self, task, trajectory):
+        return 1.0
+"""
+
+
 @pytest.mark.slow
 def test_a_real_servers_full_context_ends_the_episode_alone(server, tmp_path):
-    _, found = first_turns(
-        tmp_path / "e",
-        endpoint={"base_url": server},
-        env={"name": "tool_math"},
-        rollout={"temperature": 0, "max_turn_tokens": 1020, "max_context": 4096},
-        eval={"tasks": 3},
+    (tmp_path / "long.py").write_text(LONG)
+    config = EvalConfig.model_validate(
+        {
+            "env": {"name": f"{tmp_path / 'long.py'}:Long"},
+            "model": {"name": "tiny"},
+            "endpoint": {"base_url": server},
+            "rollout": {"max_turn_tokens": 16, "max_context": 8192},
+        }
     )
+    found = evaluate(config)
     assert found.measurement.stops == {"context": 3}
     assert found.measurement.errors == 0
