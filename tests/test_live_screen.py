@@ -113,32 +113,32 @@ def test_a_run_s_folder_tells_the_same_again(tmp_path):
 
 AT_80 = """\
 ╭──────────────────────────────────────────────────────────────────────────────╮
-│ tool_math · tiny · n 16 → m 4 · max_variance     step 17/40 · 36s · left 53s │
+│ tool_math · tiny · n 32 → m 8 · max_variance     step 17/30 · 39s · left 31s │
 │                                                                              │
-│ rollout   ━━━━━━━     45/64 · 1.9k tok/s · 2.1 turns · 1.1 tools, 0% failed  │
-│ select                waiting · last kept 8 of 64 · spread 0.03 → 0.19       │
-│ update                waiting · last 0.2s · 1.1k tokens · grad 0.55          │
+│ rollout   ━━━━━━━     90/128 · 2.1k tok/s · 2.0 turns · 1.0 tools, 2% failed │
+│ select                waiting · last kept 16 of 128 · spread 0.02 → 0.15     │
+│ update                waiting · last 0.3s · 2.2k tokens · grad 2.15          │
 │                                                                              │
 │                              now mean of 10       best   trend               │
-│ reward, all n               0.97       0.91   0.97 @13   ▁▁▂▄▅▆▇▆▇▇▇█████    │
-│ held-out accuracy     0.95 ±0.03              0.95 @16   ▁▇█                 │
-│ spread, all n               0.03       0.07              █▇█▆▆▅▃▄▄▄▃▂▁▁▁▁    │
-│ spread, kept m              0.19       0.22              ██████▆█▆█▆█▁▅▁▁    │
-│ cut off by a limit            0%         0%              ▁▁▁▁▁▁▁█▁▁█▁▁▁▁▁    │
-│ policy drift (KL)              0          0              ▅▅▂▂▁▄▂█▆▃▇▅▄▅▆▅    │
+│ reward, all n               0.98       0.91   0.98 @16   ▁▂▃▄▅▆▇▇▇▇▇▇▇█▇█    │
+│ held-out accuracy     0.86 ±0.07              0.86 @10   ▁█                  │
+│ spread, all n               0.02       0.08              ▇███▆▄▄▃▄▄▃▃▂▂▂▁    │
+│ spread, kept m              0.15       0.20              █████▇▇▆▇▇▅▃▄▂▃▁    │
+│ cut off by a limit            0%         0%              ▁▁▁▁▁▁▁█▁██▁▁▁█▁    │
+│ policy drift (KL)              0          0              ▅▁▂▅▅▄▆▇▇█▇▇▅▇▅▆    │
 │                                                                              │
-│ last step 1.0s · rollout 75% · select 0% · update 19% · sync 6%              │
-│ memory    predicted 47.8 MiB · no new peak                                   │
+│ last step 1.9s · rollout 83% · select 0% · update 13% · sync 3%              │
+│ memory    predicted 64.1 MiB · no new peak · limit 2.0 GiB                   │
 │                                                                              │
-│ runs/pods · Ctrl-C finishes this step, saves and stops                       │
+│ runs/tool_math-001 · Ctrl-C finishes this step, saves and stops              │
 ╰──────────────────────────────────────────────────────────────────────────────╯
 """
 IN_ASCII = """\
 +------------------------------------------------------------------------------+
-| tool_math | tiny | n 16 -> m 4 | max_variance    step 17/40 | 36s | left 53s |
+| tool_math | tiny | n 32 -> m 8 | max_variance    step 17/30 | 39s | left 31s |
 |                                                                              |
-| rollout   =======     45/64 | 1.9k tok/s | 2.1 turns | 1.1 tools, 0% failed  |
-| select                waiting | last kept 8 of 64 | spread 0.03 -> 0.19      |
+| rollout   =======     90/128 | 2.1k tok/s | 2.0 turns | 1.0 tools, 2% failed |
+| select                waiting | last kept 16 of 128 | spread 0.02 -> 0.15    |
 """
 
 
@@ -150,7 +150,7 @@ def test_without_other_signs_it_is_ascii(recorded):
     found = live.text(recorded, 80, rich=False)
     assert found.isascii()
     assert found.startswith(IN_ASCII)
-    assert "0.95 +-0.03" in found
+    assert "0.86 +-0.07" in found
 
 
 NAMES = st.text(min_size=1, max_size=40)
