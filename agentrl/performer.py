@@ -100,7 +100,7 @@ def _remote(config: EvalConfig) -> Performer:
         async def play(env: ToolEnv, seat: Seat) -> Played:
             return await converse(env, seat, line)
 
-        return Player(play, settings.max_live)
+        return Player(play, settings.max_live, seconds=one.rollout.timeout)
 
     async def begin() -> None:
         """Nothing to prepare: the first request finds out."""

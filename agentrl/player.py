@@ -19,7 +19,8 @@ from typing import Any
 
 from agentrl.env import ToolEnv
 from agentrl.episode import Play, Seat, play
-from agentrl.errors import AgentRLError, EnvironmentFault, blame
+from agentrl.errors import AgentRLError
+from agentrl.refill import made
 from agentrl.task import Task
 from agentrl.together import all_or_first_error
 from agentrl.trajectory import Stop, Trajectory
@@ -48,6 +49,8 @@ class Player:
     """Whether it answers when all live episodes have asked."""
     together: Callable[[Sequence[Session]], AbstractContextManager[None]] = _alone
     give_up: Callable[[Session], None] = _nothing
+    seconds: float = 600.0
+    """That the making of an environment may take."""
 
 
 def through(world: Play) -> Player:
@@ -56,8 +59,8 @@ def through(world: Play) -> Player:
     async def one(env: ToolEnv, seat: Seat) -> Played:
         return await play(env, seat, world), {}
 
-    engine = world.engine
-    return Player(one, engine.max_live, engine.wave, engine.episodes, engine.finish)
+    engine, seconds = world.engine, world.limits.timeout
+    return Player(one, engine.max_live, engine.wave, engine.episodes, engine.finish, seconds)
 
 
 async def play_seats(
@@ -122,8 +125,7 @@ async def _play_all(
 
 async def _play_one(make_env: Callable[[Task], ToolEnv], seat: Seat, player: Player) -> Played:
     try:
-        with blame(EnvironmentFault, "making the environment"):
-            env = make_env(seat.task)
+        env = await made(make_env, seat.task, player.seconds)
     except AgentRLError as error:
         player.give_up(seat.session)
         stop, problem = Stop.ENV_ERROR, str(error)

@@ -60,7 +60,7 @@ async def play_once(
     notice = notice or Notice()
     try:
         async with notice.heeded(), world.gates.resets.at(seat.position):
-            env = await _made(make_env, seat, world)
+            env = await made(make_env, seat.task, world.limits.timeout)
     except (AgentRLError, GivenUp) as error:
         world.engine.finish(seat.session)
         stop, problem = Stop.ENV_ERROR, str(error)
@@ -68,12 +68,15 @@ async def play_once(
     return await play(env, seat, world, notice)
 
 
-async def _made(make_env: MakeEnv, seat: Seat, world: Play) -> ToolEnv:
-    """In a thread: a constructor may load data, or wait for a server."""
-    seconds = world.limits.timeout
+async def made(make_env: MakeEnv, task: Task, seconds: float) -> ToolEnv:
+    """In a thread: a constructor may load data, or wait for a server.
+
+    Raises:
+        EnvironmentFault: it failed, or took longer.
+    """
     try:
         with blame(EnvironmentFault, "making the environment"):
-            env: ToolEnv = await run_author(make_env, seat.task, seconds=seconds)
+            env: ToolEnv = await run_author(make_env, task, seconds=seconds)
     except TooSlow:
         raise EnvironmentFault(f"making the environment took over {seconds} s") from None
     return env

@@ -110,7 +110,8 @@ def test_episodes_leave_nothing_and_are_the_same_alone_and_side_by_side(prepared
     assert len(set(alone)) > 0.9 * count
     assert held() == before
     assert not living(below(os.getpid()) - processes)
-    assert threading.active_count() <= threads + 4
+    # Four are played at once, and a thread that has just answered is not idle yet.
+    assert threading.active_count() <= threads + 2 * 4
 
 
 @pytest.mark.parametrize("name", NEEDS)
