@@ -114,9 +114,10 @@ class ServerDouble:
             with suppress(OSError):
                 handler.connection.shutdown(socket.SHUT_RDWR)
             return
-        data = json.dumps(told).encode()
+        words = isinstance(told, str)  # as vLLM answers where there is nothing to say
+        data = (told if words else json.dumps(told)).encode()
         handler.send_response(status)
-        handler.send_header("content-type", "application/json")
+        handler.send_header("content-type", "text/plain" if words else "application/json")
         handler.send_header("content-length", str(len(data)))
         handler.end_headers()
         handler.wfile.write(data)
@@ -135,7 +136,7 @@ class ServerDouble:
             "/version": lambda: {"version": "0.0"},
             "/v1/models": self.models,
             "/v1/load_lora_adapter": lambda: self.load_adapter(body),
-            "/v1/unload_lora_adapter": lambda: {"was": self.adapters.pop(body["lora_name"])},
+            "/v1/unload_lora_adapter": lambda: self.unload_adapter(body),
         }
         inner = {
             "/server_info": self.info,
@@ -167,9 +168,14 @@ class ServerDouble:
         found = load_file(folder / "model-00001.safetensors")["w"]
         self.weight = float(found) + ("wrong" in self.faults)
 
-    def load_adapter(self, body: dict[str, Any]) -> None:
+    def load_adapter(self, body: dict[str, Any]) -> str:
         text = (Path(body["lora_path"]) / "adapter.json").read_text()
         self.adapters[body["lora_name"]] = json.loads(text)
+        return f"Success: LoRA adapter '{body['lora_name']}' added successfully."
+
+    def unload_adapter(self, body: dict[str, Any]) -> str:
+        del self.adapters[body["lora_name"]]
+        return f"Success: LoRA adapter '{body['lora_name']}' removed successfully."
 
     def sampled(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         if path == GENERATE and not self.scale_out:

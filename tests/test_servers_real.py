@@ -59,6 +59,7 @@ def served(*words, port=0):
         family = below(process.pid)
         process.send_signal(signal.SIGINT)
         process.wait(60)
+        process.stdout.close()
         assert not living(family)
 
 
@@ -100,7 +101,7 @@ def changed(policy):
 
 
 def long_turn(seed):
-    return Request((3, 5, 7), 900, (), Sampling(), seed, (0, seed))
+    return Request((3, 5, 7), 1900, (), Sampling(), seed, (0, seed))
 
 
 def test_a_run_trains_with_it_and_its_log_probs_are_the_learner_s(server, tmp_path):
@@ -128,7 +129,7 @@ def test_five_hundred_wild_episodes_are_trained_on_the_tokens_that_were_sampled(
         if path == COMPLETIONS:
             for one in engine.servers:
                 one.facts = replace(one.facts, path=COMPLETIONS)
-        episodes = 500 if path != COMPLETIONS else 60
+        episodes = 500 if path != COMPLETIONS else 200
         played = await play_wild(engine, renderer_for(policy.tokenizer), episodes)
         assert_exact(played)
         return mismatch(policy.model, played.samples()), played.kinds()

@@ -149,4 +149,8 @@ def test_an_engine_with_less_context_than_the_settings_ends_episodes_one_by_one(
     assert kinds["stop context"]
     assert kinds["stop answer"]
     assert_exact(played)
-    assert all(len(b.input_ids) <= 448 for t, _ in played.each() for b in t.branches)
+    for trajectory, _ in played.each():
+        for branch in trajectory.branches:
+            # The last result of a tool may lie beyond: it was heard, and nothing asked after it.
+            sampled = [i for i, trained in enumerate(branch.loss_mask) if trained]
+            assert max(sampled, default=0) < 448

@@ -94,6 +94,7 @@ class Client:
         *,
         seconds: float | None,
         query: Mapping[str, str] | None = None,
+        silent: bool = False,
     ) -> Any:
         """Ask for something.
 
@@ -102,12 +103,13 @@ class Client:
             body: Sent as JSON.
             seconds: Until it is given up; None leaves that to the caller.
             query: Behind the path.
+            silent: Success has nothing to say; some of vLLM's answers are a sentence, not JSON.
 
         Raises:
             ServerTrouble: no connection, no answer in time, or an error inside the server.
             Refused: the server says no.
         """
-        return await self._ask("POST", path, body, query or {}, seconds)
+        return await self._ask("POST", path, body, query or {}, seconds, silent)
 
     async def close(self) -> None:
         """Close its connections."""
@@ -120,6 +122,7 @@ class Client:
         body: Mapping[str, Any] | None,
         query: Mapping[str, str],
         seconds: float | None,
+        silent: bool = False,
     ) -> Any:
         try:
             async with asyncio.timeout(seconds):
@@ -129,11 +132,11 @@ class Client:
         except httpx.HTTPError as error:
             said = str(error) or "the connection broke"
             raise ServerTrouble(f"{path}: {type(error).__name__}: {said[:SAID]}") from error
-        return read(path, answer)
+        return read(path, answer, silent)
 
 
-def read(path: str, answer: httpx.Response) -> Any:
-    """The JSON of an answer; None where it is empty.
+def read(path: str, answer: httpx.Response, silent: bool = False) -> Any:
+    """The JSON of an answer; None where it is empty, or where success has nothing to say.
 
     Raises:
         ServerTrouble: an error inside the server, or no JSON.
@@ -145,7 +148,7 @@ def read(path: str, answer: httpx.Response) -> Any:
         cure = CURES.get((answer.status_code, path)) or (KEYS if answer.status_code == 401 else "")
         said = f"{path}: it answered {answer.status_code}: {_words(answer)}. {cure}".strip()
         raise Refused(said, answer.status_code)
-    if not answer.content:
+    if silent or not answer.content:
         return None
     try:
         return answer.json()

@@ -13,6 +13,7 @@ import asyncio
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -56,13 +57,16 @@ class LoraCarrier:
         """Let a server load it; what it holds under that name already is dropped first."""
         name = self._tag.of(version)
         body = {"lora_name": name, "lora_path": str(self._folder(version))}
+        load = partial(
+            server.client.post, "/v1/load_lora_adapter", body, seconds=self._seconds, silent=True
+        )
         try:
-            await server.client.post("/v1/load_lora_adapter", body, seconds=self._seconds)
+            await load()
         except Refused as refusal:
             if refusal.status == 404:
                 raise
             await self._unload(server, version)
-            await server.client.post("/v1/load_lora_adapter", body, seconds=self._seconds)
+            await load()
         self._loaded.setdefault(server, []).append(version)
 
     def model(self, server: Server, version: int) -> str:
@@ -89,7 +93,7 @@ class LoraCarrier:
         body = {"lora_name": self._tag.of(version)}
         # Refused, it has none of that name; in trouble, its next turn will tell.
         with suppress(Refused, ServerTrouble):
-            await server.client.post("/v1/unload_lora_adapter", body, seconds=UNLOAD)
+            await server.client.post("/v1/unload_lora_adapter", body, seconds=UNLOAD, silent=True)
 
     def _write(self, source: AdapterSource, version: int) -> None:
         self._root.mkdir(parents=True, exist_ok=True)
