@@ -157,8 +157,9 @@ def _value(key: str, space: spaces.Space[Any], names: Names, given: Any) -> Any:
     numbers = given if isinstance(given, list) else [given]
     whole = not isinstance(space, spaces.Box)
     try:
-        value = np.array([_number(part, whole) for part in numbers], dtype=space.dtype)
-    except (ValueError, TypeError, OverflowError):
+        with np.errstate(over="raise"):
+            value = np.array([_number(part, whole) for part in numbers], dtype=space.dtype)
+    except (ValueError, TypeError, ArithmeticError):
         raise BadArguments(f"act: {key} is not a list of numbers.") from None
     if not space.contains(value):
         raise BadArguments(f"act: {key} is not in {space}.")
