@@ -143,7 +143,8 @@ def test_five_hundred_wild_episodes_are_trained_on_the_tokens_that_were_sampled(
 def test_weights_that_come_between_two_tokens_are_told_token_by_token(server):
     async def work(engine, policy):
         assert engine.inflight
-        turns = [asyncio.create_task(engine.generate(long_turn(seed))) for seed in range(4)]
+        # Many, so that they last while this process and the server share two cores.
+        turns = [asyncio.create_task(engine.generate(long_turn(seed))) for seed in range(16)]
         before = load_policy("tiny").model
         await asyncio.sleep(1.0)
         assert not any(turn.done() for turn in turns)
