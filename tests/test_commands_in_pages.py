@@ -36,6 +36,7 @@ ELSEWHERE = {
     "--env gsm": "an extra",
     "--env search_qa": "an extra",
     "--env bfcl": "a package that is installed by hand",
+    "--model smollm2-135m": "a model that is installed by hand",
     "sft --data A": "a form, not a command",
 }
 TRAIN = shlex.split("--n 4 --m 2 --steps 1 --tasks-per-step 1 --heldout.tasks 2 --progress off")
