@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -203,16 +204,17 @@ def test_an_episode_whose_tool_has_more_time_than_the_episode_is_truncated_and_s
 
 
 class Spoiling(ScriptedEngine):
-    """What it says to members with an odd number is spoilt, so many times."""
+    """What it says to each member with an odd number is spoilt, so many times."""
 
     def __init__(self, spoil, times=10**6):
         super().__init__(ReadableTokenizer(), script)
         self._spoil, self._times = spoil, times
+        self._spoilt = Counter()
 
     async def generate(self, request):
         completion = await super().generate(request)
-        if request.session[1] % 2 and request.turn and self._times:
-            self._times -= 1
+        if request.session[1] % 2 and request.turn and self._spoilt[request.session] < self._times:
+            self._spoilt[request.session] += 1
             return self._spoil(completion)
         return completion
 
@@ -248,7 +250,7 @@ def test_an_answer_that_cannot_be_trained_on_is_left_out_with_its_cause(how):
 
 @pytest.mark.parametrize("how", SPOILT)
 def test_an_answer_that_was_spoilt_once_is_asked_for_again(how):
-    engine = Spoiling(SPOILT[how][0], times=2)
+    engine = Spoiling(SPOILT[how][0], times=1)
     group = play(lambda task: Noted([]), engine=engine, learns=True)
     assert group.valid == [True] * 4
     assert len(group.effort.refilled) == 2
