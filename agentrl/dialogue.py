@@ -21,7 +21,6 @@ from agentrl.errors import EnvironmentFault
 from agentrl.message import AssistantTurn, Message
 from agentrl.policy import Sampling
 from agentrl.scoring import EpisodeEnd
-from agentrl.stage import release, reset, within
 from agentrl.trajectory import Stop, Trajectory
 
 CHARACTERS = 4
@@ -66,7 +65,7 @@ async def converse(env: ToolEnv, seat: Seat, line: Line) -> tuple[Trajectory, di
     except EnvironmentFault as fault:
         end = EpisodeEnd(stop=Stop.ENV_ERROR, problem=str(fault))
     finally:
-        end = await release(env, line, end)
+        end = await stage.release(env, end, line.limits.timeout)
     trajectory = Trajectory(
         task=seat.task,
         member=seat.member,
@@ -87,21 +86,24 @@ async def _converse(
 ) -> EpisodeEnd:
     most = CHARACTERS * line.limits.max_observation_tokens
     env.clip = lambda text: calling.clip(text, most)
-    call.talk.hear(await reset(env, seat.task, seat.seed, line, deadline))
+    left, timeout = deadline - line.clock(), line.limits.timeout
+    call.talk.hear(
+        await stage.reset(env, seat.task, seat.seed, line.split, left=left, timeout=timeout)
+    )
     while True:
         stop, room = _room(call, line)
         if stop is None and line.clock() > deadline:
             stop = Stop.TIMEOUT
         if stop is not None:
-            return await stage.end(env, line, stop)
+            return await stage.end(env, stop, (), timeout)
         try:
             reply = await _asked(env, seat, line, call, room)
         except ContextFull:
-            return await stage.end(env, line, Stop.CONTEXT)
+            return await stage.end(env, Stop.CONTEXT, (), timeout)
         try:
-            news, *_ = await within(deadline, line, env.astep(reply.turn))
+            news, *_ = await stage.within(deadline - line.clock(), env.astep(reply.turn))
         except TimeoutError:
-            return await stage.end(env, line, Stop.TIMEOUT)
+            return await stage.end(env, Stop.TIMEOUT, (), timeout)
         if env.end is not None:
             return env.end
         _go_on(call, reply, news)

@@ -10,15 +10,15 @@ Whose fault an end was is decided here once: the policy's (it is trained on), a 
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
+from agentrl import stage
 from agentrl.answer import checked
 from agentrl.env import ToolEnv
 from agentrl.errors import EnvironmentFault, RenderError, TurnLost
@@ -31,11 +31,6 @@ from agentrl.scoring import EpisodeEnd
 from agentrl.tape import Tape
 from agentrl.task import Task
 from agentrl.trajectory import Span, Stop, Trajectory, conversation
-from agentrl.unbroken import unbroken
-
-T = TypeVar("T")
-LETTING_GO = 5.0
-"""Seconds that an environment has to release what it holds after its episode was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +117,7 @@ async def play(env: ToolEnv, seat: Seat, world: Play, notice: Notice | None = No
         end = EpisodeEnd(stop=Stop.ENV_ERROR, problem=str(fault))
     finally:
         leave()
-        end = await _release(env, world, end)
+        end = await stage.release(env, end, world.limits.timeout)
     return Trajectory(
         task=seat.task,
         member=seat.member,
@@ -166,7 +161,7 @@ async def _play(table: _Table) -> EpisodeEnd:
         if stop is None and world.clock() > deadline:
             stop = Stop.TIMEOUT
         if stop is not None:
-            return await _end(env, world, stop, tape)
+            return await stage.end(env, stop, tape, world.limits.timeout)
         request = _request(table.seat, world, tape, room, turn)
         completion = await _said(table, request)
         tape.say(completion)
@@ -174,9 +169,10 @@ async def _play(table: _Table) -> EpisodeEnd:
             completion.ids, completion.finish_reason, tools, request.prompt_ids
         )
         try:
-            news, *_ = await _within(deadline, world, env.astep(assistant, branches=tape))
+            step = env.astep(assistant, branches=tape)
+            news, *_ = await stage.within(deadline - world.clock(), step)
         except TimeoutError:
-            return await _end(env, world, Stop.TIMEOUT, tape)
+            return await stage.end(env, Stop.TIMEOUT, tape, world.limits.timeout)
         if env.end is not None:
             return env.end
         _observe(table, tools, completion, news)
@@ -191,32 +187,13 @@ async def _said(table: _Table, request: Request) -> Completion:
 
 
 async def _reset(table: _Table, deadline: float) -> Sequence[Message]:
-    env, seat, world = table.env, table.seat, table.world
-    options = {"task": seat.task, "split": world.split}
-    try:
-        async with world.gates.resets.at(seat.position):
-            work = env.areset(seed=seat.seed, options=options)
-            opening, _ = await _within(deadline, world, work)
-    except TimeoutError:
-        raise EnvironmentFault(f"reset took over {world.limits.timeout} s") from None
-    return opening
-
-
-async def _release(env: ToolEnv, world: Play, end: EpisodeEnd) -> EpisodeEnd:
-    """Let go of what the episode held; where that breaks, the next episode cannot be trusted."""
-    try:
-        await unbroken(asyncio.wait_for(env.arelease(), world.limits.timeout), LETTING_GO)
-    except (EnvironmentFault, TimeoutError) as fault:
-        return EpisodeEnd(stop=Stop.ENV_ERROR, problem=str(fault) or "release took too long")
-    return end
-
-
-async def _end(env: ToolEnv, world: Play, stop: Stop, tape: Tape) -> EpisodeEnd:
-    try:
-        async with asyncio.timeout(world.limits.timeout):
-            return await env.aend(stop, branches=tape)
-    except TimeoutError:
-        raise EnvironmentFault(f"reward took over {world.limits.timeout} s") from None
+    seat, world = table.seat, table.world
+    async with world.gates.resets.at(seat.position):
+        left = deadline - world.clock()
+        timeout = world.limits.timeout
+        return await stage.reset(
+            table.env, seat.task, seat.seed, world.split, left=left, timeout=timeout
+        )
 
 
 def _room(tape: Tape, world: Play) -> tuple[Stop | None, int]:
@@ -271,8 +248,3 @@ def _observe(
     else:
         tape.searched = suffix.searched
         tape.add(Span("scaffold", suffix.scaffold), Span("observation", suffix.observation))
-
-
-async def _within(deadline: float, world: Play, work: Awaitable[T]) -> T:
-    async with asyncio.timeout(max(0.001, deadline - world.clock())):
-        return await work
