@@ -17,6 +17,7 @@ from agentrl.about import difference
 from agentrl.config import TrainConfig
 from agentrl.errors import UsageError
 from agentrl.record import CONFIG, RunFolder
+from agentrl.tomlfile import flat
 
 
 def newest(
@@ -52,8 +53,8 @@ def same_settings(folder: RunFolder, config: TrainConfig, free: Collection[str])
         UsageError: with every setting that differs.
     """
     text = (folder.path / CONFIG).read_text(encoding="utf-8")
-    old = _flat(TrainConfig.model_validate(tomllib.loads(text)).model_dump())
-    new = _flat(config.model_dump())
+    old = flat(TrainConfig.model_validate(tomllib.loads(text)).model_dump())
+    new = flat(config.model_dump())
     changed = [
         f"{key} {old.get(key)} → {new.get(key)}"
         for key in sorted(old.keys() | new.keys())
@@ -64,13 +65,3 @@ def same_settings(folder: RunFolder, config: TrainConfig, free: Collection[str])
             f"--resume {folder.path}: settings differ ({', '.join(changed)}). A resumed run "
             "goes on with its own. Leave them out, or start anew with another --name."
         )
-
-
-def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for key, item in value.items():
-        if isinstance(item, Mapping):
-            out |= _flat(item, f"{prefix}{key}.")
-        else:
-            out[f"{prefix}{key}"] = item
-    return out

@@ -80,6 +80,17 @@ def dump_toml(config: BaseModel, origin: Mapping[str, str] | None = None) -> str
     return "\n\n".join(_section("", config, origin)) + "\n"
 
 
+def flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Nested tables as dotted names."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{above}{key}.")
+        else:
+            found[f"{above}{key}"] = value
+    return found
+
+
 def literal(value: Any) -> str:
     """One value as TOML; what TOML cannot say is refused."""
     match value:

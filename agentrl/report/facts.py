@@ -22,6 +22,7 @@ from agentrl.report.episodes import Played, read
 from agentrl.report.lines import Lost, number, objects
 from agentrl.report.tools import Calls
 from agentrl.report.transcripts import Told, choose
+from agentrl.tomlfile import flat
 
 Kind = Literal["train", "sft", "evaluation"]
 Row = Mapping[str, Any]
@@ -194,17 +195,6 @@ def _settings(path: Path, missing: list[str]) -> tuple[dict[str, Any], dict[str,
     except (OSError, ValueError, AttributeError):
         pass  # evaluations and sft have none
     return settings, origin
-
-
-def flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Nested tables as dotted names."""
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            found |= flat(value, f"{above}{key}.")
-        else:
-            found[f"{above}{key}"] = value
-    return found
 
 
 def _lost(lost: Lost) -> list[str]:
