@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import webbrowser
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from agentrl import disk
+from agentrl.cli.browser import opens_pages, show
 from agentrl.cli.output import output
 from agentrl.cli.parser import Parser
 from agentrl.errors import UsageError
@@ -34,11 +34,7 @@ def run(words: Sequence[str]) -> int:
         "others are compared with the first",
     )
     parser.add_argument("--out", metavar="DIR", help="folder of both files [that of the first]")
-    parser.add_argument("--runs", default="runs", metavar="DIR", help="folder of all runs [runs]")
-    parser.add_argument("--open", action="store_true", help="show it in the browser")
-    parser.add_argument(
-        "--no-open", dest="open", action="store_false", help="only write it [the default]"
-    )
+    opens_pages(parser)
     args = parser.read(words)
     if len(args.run) > MOST:
         raise UsageError(f"{len(args.run)} runs: curves can't be told apart. Give {MOST} at most.")
@@ -66,7 +62,7 @@ def run(words: Sequence[str]) -> int:
             out.say(visible(f"note: {note}"))
         out.say(visible(f"{page}\n{twin}"))
         if args.open:
-            webbrowser.open(page.resolve().as_uri())
+            show(page.resolve().as_uri())
     return 0
 
 

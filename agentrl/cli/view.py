@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentrl.cli.browser import opens_pages, show
 from agentrl.cli.entry import DONE
 from agentrl.cli.output import output
 from agentrl.cli.parser import Parser
@@ -46,7 +47,7 @@ def run(words: Sequence[str]) -> int:
         more = f" and {len(paths) - 1} more beside it" if len(paths) > 1 else ""
         out.say(f"{visible(str(paths[0]))}{more}")
         if args.open:
-            _open(paths[0].resolve().as_uri())
+            show(paths[0].resolve().as_uri())
     return DONE
 
 
@@ -59,15 +60,9 @@ def _serve(read: Callable[[], Book], port: int, *, as_json: bool, opens: bool) -
         sys.stdout.write(f"{told}\n")
         sys.stdout.flush()
         if opens:
-            _open(url)
+            show(url)
         wait()
     return DONE
-
-
-def _open(address: str) -> None:
-    import webbrowser
-
-    webbrowser.open(address)
 
 
 def _parser() -> Parser:
@@ -84,11 +79,7 @@ def _parser() -> Parser:
         "--task", default="", metavar="TEXT", help="only tasks whose id or words hold this"
     )
     parser.add_argument("--out", metavar="FILE", help=f"the page [{PAGE} in the first folder]")
-    parser.add_argument("--runs", default="runs", metavar="DIR", help="folder of all runs [runs]")
-    parser.add_argument("--open", action="store_true", help="show it in the browser")
-    parser.add_argument(
-        "--no-open", dest="open", action="store_false", help="only write it [the default]"
-    )
+    opens_pages(parser)
     parser.add_argument(
         "--serve",
         action="store_true",
