@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from agentrl.config import ModelSection, UpdateSection
+from agentrl.config import UpdateSection
 from agentrl.errors import RunError, UsageError
 from agentrl.head import CHUNK_BYTES
 from agentrl.memory import Calibration, Regime, footprint, most_tokens, shape_of
@@ -24,6 +24,7 @@ from agentrl.memory.footprint import need
 from agentrl.memory.ladder import ladder
 from agentrl.memory.shape import Shape
 from agentrl.memory.size import in_words, parse_size
+from agentrl.sections import ModelSection
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -11,16 +11,10 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from agentrl.config import (
-    EngineSection,
-    EnvSection,
-    ModelSection,
-    RolloutSection,
-    Section,
-    UpdateSection,
-)
+from agentrl.config import UpdateSection
 from agentrl.errors import UsageError
 from agentrl.keeping import rule_of
+from agentrl.sections import EnvSection, ModelSection, PlayConfig, RolloutSection, Section
 
 UNUSED = ("loss", "clip_low", "clip_high", "tis_cap", "mismatch_limit", "parallel")
 """Settings of an update that have no meaning where nothing is compared."""
@@ -36,25 +30,11 @@ class CollectSection(Section):
     run: str = Field("", description="RUN or RUN@STEP whose checkpoint plays.")
 
 
-class RolloutConfig(Section):
+class RolloutConfig(PlayConfig):
     """Groups for later use."""
 
-    env: EnvSection = EnvSection()
-    model: ModelSection = ModelSection()
-    engine: EngineSection = EngineSection()
-    rollout: RolloutSection = RolloutSection()
     collect: CollectSection = CollectSection()
     out: str = Field("", description="File of the trajectories, one a line; it must not exist.")
-
-    @model_validator(mode="after")
-    def as_it_is(self) -> Self:
-        """What plays has nothing new in it."""
-        if self.model.lora_rank:
-            raise ValueError(
-                "lora_rank: an adapter is for training. Leave it out: a trained one is in the "
-                "weights that its run saved."
-            )
-        return self
 
 
 class SftSection(Section):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agentrl import checkpoint, record
-from agentrl.config import EvalConfig, RolloutSection
+from agentrl.config import EvalConfig
 from agentrl.dialogue import Line, converse
 from agentrl.endpoint import Endpoint, key_of
 from agentrl.engines import build
@@ -26,6 +26,7 @@ from agentrl.player import Played, Player, through
 from agentrl.policy import Sampling
 from agentrl.render import renderer_for
 from agentrl.saved import saved
+from agentrl.sections import RolloutSection
 from agentrl.smollm import TEMPLATE
 from agentrl.task import Task
 from agentrl.weights import ModelWeights, Policy, load_policy

@@ -22,7 +22,6 @@ import torch
 from torch import Tensor
 
 from agentrl import checkpoint, record, rollout_manifest
-from agentrl.config import EnvSection, RolloutSection
 from agentrl.dataset import Dataset, Example, read
 from agentrl.dialect import dialect_of
 from agentrl.errors import RunError, UsageError
@@ -36,6 +35,7 @@ from agentrl.loss import TokenSums
 from agentrl.offline import SftConfig, SftRecord
 from agentrl.plan import plan
 from agentrl.record import RunFolder
+from agentrl.sections import EnvSection, RolloutSection
 from agentrl.tomlfile import dump_toml
 from agentrl.update import Learner
 from agentrl.version import __version__

@@ -17,7 +17,7 @@ from typing import Any
 
 from agentrl import checkpoint, record, resuming
 from agentrl.about import about
-from agentrl.config import RolloutSection, TrainConfig
+from agentrl.config import TrainConfig
 from agentrl.curriculum import refuse_without_levels
 from agentrl.engines import build
 from agentrl.engines.room import room_of, share_of
@@ -38,6 +38,7 @@ from agentrl.ranks import Leader, follow
 from agentrl.record import RunFolder
 from agentrl.render import Renderer, renderer_for
 from agentrl.sampler import draw
+from agentrl.sections import RolloutSection
 from agentrl.sinks import attended
 from agentrl.state import Standing
 from agentrl.task import Task, TaskSource

@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from agentrl.config import EnvSection, EvalConfig, EvalSection, TrainConfig
+from agentrl.config import EvalConfig, EvalSection, TrainConfig
 from agentrl.evaluation import evaluate
 from agentrl.group import Group
 from agentrl.ledger import RunSummary
+from agentrl.sections import EnvSection
 from agentrl.training import train
 
 HERE = Path(__file__).resolve().parent

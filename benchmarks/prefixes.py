@@ -42,7 +42,6 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from agentrl import registry
 from agentrl.chosen import choose, samples
-from agentrl.config import RolloutSection
 from agentrl.engines.transformers import TransformersEngine
 from agentrl.errors import UsageError
 from agentrl.group import Group, play_groups, seed_for
@@ -55,6 +54,7 @@ from agentrl.prefix import prompt_tokens, score_shared, share, sharing
 from agentrl.render import renderer_for
 from agentrl.rowwise import by_rows
 from agentrl.sample import Sample
+from agentrl.sections import RolloutSection
 from agentrl.selection import select
 from agentrl.selection.question import Question
 from agentrl.weights import Policy, load_policy

@@ -34,7 +34,6 @@ from typing import Any
 import numpy as np
 from tables import machine, show
 
-from agentrl.config import EngineSection, RolloutSection
 from agentrl.engines.build import Order, build
 from agentrl.engines.scripted import ScriptedEngine
 from agentrl.engines.wave import Waves
@@ -43,6 +42,7 @@ from agentrl.group import play_groups, seed_for
 from agentrl.mixture import Mixture, mixture_of
 from agentrl.policy import Completion, Engine, Request
 from agentrl.render import renderer_for
+from agentrl.sections import EngineSection, RolloutSection
 from agentrl.tooling import tool
 from agentrl.trajectory import Trajectory
 from agentrl.weights import Policy, load_policy

@@ -28,7 +28,6 @@ import numpy as np
 import torch
 
 from agentrl.chosen import Chosen, choose, samples
-from agentrl.config import RolloutSection
 from agentrl.engines.transformers import TransformersEngine
 from agentrl.engines.wave import Waves
 from agentrl.group import Group, play_groups, seed_for
@@ -37,6 +36,7 @@ from agentrl.plan import plan
 from agentrl.policy import Completion, Engine, Request, WeightSource
 from agentrl.render import renderer_for
 from agentrl.sample import Sample
+from agentrl.sections import RolloutSection
 from agentrl.selection.question import Question
 from agentrl.task import Task
 from agentrl.update import Learner

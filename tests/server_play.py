@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agentrl.config import EngineSection
 from agentrl.engines.servers.starting import Trained, start
 from agentrl.policy import Request, Sampling
+from agentrl.sections import EngineSection
 from tests.server_double import STOP, VOCABULARY, ServerDouble, Weights
 
 LIMIT = 30.0

@@ -7,11 +7,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
-from agentrl.config import ModelSection, UpdateSection
+from agentrl.config import UpdateSection
 from agentrl.errors import RunError, UsageError
 from agentrl.forecast import Forecast, forecast_of, probe
 from agentrl.memory.footprint import need
 from agentrl.sample import Sample
+from agentrl.sections import ModelSection
 from agentrl.update import Learner
 from tests.models import llama
 

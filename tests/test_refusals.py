@@ -58,7 +58,7 @@ def test_every_refusal_says_where_what_and_what_to_do():
     assert wrong_ones(found) == []
 
 
-@pytest.mark.parametrize("name", ["config", "offline"])
+@pytest.mark.parametrize("name", ["config", "offline", "sections"])
 def test_what_settings_say_of_each_other_says_what_to_do(name):
     found = list(refusals(ROOT / "agentrl" / f"{name}.py", ["ValueError"]))
     assert wrong_ones(found, "--its-flag: ") == []

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from agentrl.config import EngineSection
 from agentrl.engines.servers.address import addresses, is_loopback
 from agentrl.engines.servers.starting import Trained, start
 from agentrl.errors import EngineError, UsageError
 from agentrl.policy import Completion
+from agentrl.sections import EngineSection
 from tests.server_double import STOP, VOCABULARY, draw
 from tests.server_play import doubles, play, request
 

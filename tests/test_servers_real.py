@@ -18,13 +18,14 @@ import pytest
 import torch
 
 import agentrl
-from agentrl.config import EngineSection, TrainConfig
+from agentrl.config import TrainConfig
 from agentrl.engines import build
 from agentrl.engines.servers.facts import COMPLETIONS
 from agentrl.errors import EngineError
 from agentrl.events import Played
 from agentrl.policy import Request, Sampling
 from agentrl.render import renderer_for
+from agentrl.sections import EngineSection
 from agentrl.weights import ModelWeights, load_policy
 from tests.processes import below, living
 from tests.wild import assert_exact, mismatch, play_wild

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrl import tomlfile
-from agentrl.config import EnvSection, EvalConfig, SelectSection, TrainConfig
+from agentrl.config import EvalConfig, SelectSection, TrainConfig
 from agentrl.errors import UsageError
+from agentrl.sections import EnvSection
 from agentrl.settings import (
     EVAL_FLAGS,
     TRAIN_FLAGS,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Generic
 
 from agentrl import settings, tomlfile
+from agentrl.cli.parser import Parser
 from agentrl.settings import Flag, Model, Resolved, Setting
 from agentrl.tomlfile import TomlFile, literal
 
@@ -59,6 +60,19 @@ def _told(setting: Setting) -> str:
     choices = f" {' | '.join(setting.choices)}." if setting.choices else ""
     default = setting.default if isinstance(setting.default, str) else literal(setting.default)
     return f"{setting.description}{choices}" + (f" [{default}]" if default else "")
+
+
+def takes_files(parser: Parser) -> None:
+    """Let a command read settings from files."""
+    parser.add_argument(
+        "--config", action="append", default=[], help="a TOML file, or the name of a shipped one"
+    )
+
+
+def files_of(texts: Iterable[str], run: str, shared: Sequence[str] = SHARED) -> list[TomlFile]:
+    """The files of --config, behind what the run was trained with whose policy plays."""
+    files = [config_file(text) for text in texts]
+    return [as_trained(run, shared), *files] if run else files
 
 
 def config_file(text: str) -> TomlFile:

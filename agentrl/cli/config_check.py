@@ -12,8 +12,9 @@ from agentrl.cli.entry import DONE, WRONG
 from agentrl.cli.named import SUITE, Named
 from agentrl.cli.output import output
 from agentrl.cli.parser import Parser
-from agentrl.config import EnvSection, EvalConfig
+from agentrl.config import EvalConfig
 from agentrl.errors import UsageError
+from agentrl.sections import EnvSection
 from agentrl.settings import OPTIONS
 from agentrl.tomlfile import TomlFile, literal
 from agentrl.visible import visible

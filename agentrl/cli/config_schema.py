@@ -11,7 +11,8 @@ from pydantic import BaseModel
 from agentrl.cli import named
 from agentrl.cli.output import output
 from agentrl.cli.parser import Parser
-from agentrl.config import EnvSection, EvalSection, RolloutSection
+from agentrl.config import EvalSection
+from agentrl.sections import EnvSection, RolloutSection
 
 EXAMPLES = ("> .agentrl.schema.json", "--for eval")
 DIALECT = "http://json-schema.org/draft-07/schema#"

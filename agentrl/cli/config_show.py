@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from agentrl.cli import named
-from agentrl.cli.config import config_file
+from agentrl.cli.config import config_file, takes_files
 from agentrl.cli.named import FAMILIES, Named
 from agentrl.cli.output import output
 from agentrl.cli.parser import Parser, split_settings
@@ -44,8 +44,6 @@ def _parser() -> Parser:
     parser = Parser("config show", "show every setting, and where it comes from", EXAMPLES)
     parser.usage = "agentrl config show [RUN|FILE] [--config FILE] [--SETTING VALUE ...] [options]"
     parser.add_argument("what", nargs="?", metavar="RUN|FILE", help="settings that lie there")
-    parser.add_argument(
-        "--config", action="append", default=[], help="a TOML file, or the name of a shipped one"
-    )
+    takes_files(parser)
     named.add_command(parser)
     return parser

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentrl.cli.config import SHARED, Family, as_trained, config_file
+from agentrl.cli.config import Family, files_of, takes_files
 from agentrl.cli.output import Output, output
 from agentrl.cli.parser import Parser, split_settings
 from agentrl.cli.table import suite_table, table
@@ -50,9 +50,7 @@ def _parser(family: Family[EvalConfig]) -> Parser:
     parser = Parser("eval", "measure a policy on tasks that it was not trained on", EXAMPLES)
     parser.usage = "agentrl eval [--env ENV] [--run RUN] [--SETTING VALUE ...] [options]"
     parser.epilog = f"{family.help()}\n\n{parser.epilog}"
-    parser.add_argument(
-        "--config", action="append", default=[], help="a TOML file, or the name of a shipped one"
-    )
+    takes_files(parser)
     parser.add_argument(
         "--progress",
         choices=PROGRESS,
@@ -86,19 +84,6 @@ def _resumed(
     return [*flags, ("--out", folder)], Path(folder)
 
 
-def _files(
-    family: Family[EvalConfig],
-    flags: Sequence[Flag],
-    args: argparse.Namespace,
-    shared: Sequence[str] = SHARED,
-) -> list[TomlFile]:
-    files = [config_file(text) for text in args.config]
-    run_name = family.last(flags, "eval.run")
-    if run_name:
-        files.insert(0, as_trained(run_name, shared))
-    return files
-
-
 def _single(
     out: Output,
     family: Family[EvalConfig],
@@ -107,7 +92,8 @@ def _single(
     command: Sequence[str],
     folder: Path | None,
 ) -> None:
-    files = _files(family, flags, args) if folder is None else [_begun(folder)]
+    run = family.last(flags, "eval.run")
+    files = files_of(args.config, run) if folder is None else [_begun(folder)]
     config = family.resolve(files, flags).config
     from agentrl.evaluation import evaluate
 
@@ -139,7 +125,7 @@ def _suite(
             for name in names
         }
     else:
-        files = _files(family, flags, args, ("rollout",))
+        files = files_of(args.config, family.last(flags, "eval.run"), ("rollout",))
 
         def resolve(more: Sequence[TomlFile]) -> EvalConfig:
             return family.resolve([*files, *more], flags).config

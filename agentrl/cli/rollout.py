@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agentrl.cli.config import Family, as_trained, config_file
+from agentrl.cli.config import Family, files_of, takes_files
 from agentrl.cli.output import output
 from agentrl.cli.parser import Parser, split_settings
 from agentrl.events import Event, Played
@@ -29,14 +29,9 @@ def run(words: Sequence[str]) -> int:
     parser = Parser("rollout", "play groups and write them to a file, training nothing", EXAMPLES)
     parser.usage = "agentrl rollout --out FILE [--env ENV] [--n N] [--SETTING VALUE ...] [options]"
     parser.epilog = f"{family.help()}\n\n{parser.epilog}"
-    parser.add_argument(
-        "--config", action="append", default=[], help="a TOML file, or the name of a shipped one"
-    )
+    takes_files(parser)
     args = parser.read(rest, ROLLOUT_FLAGS)
-    files = [config_file(text) for text in args.config]
-    run_name = family.last(flags, "collect.run")
-    if run_name:
-        files.insert(0, as_trained(run_name))
+    files = files_of(args.config, family.last(flags, "collect.run"))
     resolved = family.resolve(files, flags)
     with output(args.json) as out:
         from agentrl.rollout import rollout

@@ -18,7 +18,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-from agentrl.cli.config import Family, config_file
+from agentrl.cli.config import Family, config_file, takes_files
 from agentrl.cli.entry import DONE
 from agentrl.cli.parser import Parser, split_settings
 from agentrl.config import TrainConfig
@@ -73,9 +73,7 @@ def _parser(family: Family[TrainConfig]) -> Parser:
         "settings are those of `agentrl train`; of use here are --model, --seed, --model.*, "
         f"--engine.*\nand --rollout.max_context\n\n{parser.epilog}"
     )
-    parser.add_argument(
-        "--config", action="append", default=[], help="a TOML file, or the name of a shipped one"
-    )
+    takes_files(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on [127.0.0.1]")
     parser.add_argument(
         "--port", type=int, default=PORT, help=f"port to listen on; 0 takes a free one [{PORT}]"

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agentrl.cli.config import Family, config_file
+from agentrl.cli.config import Family, files_of, takes_files
 from agentrl.cli.output import output
 from agentrl.cli.parser import Parser, split_settings
 from agentrl.offline import SftConfig
@@ -31,11 +31,9 @@ def run(words: Sequence[str]) -> int:
     parser.add_argument(
         "--data", action="append", default=[], metavar="FILE", help="written by agentrl rollout"
     )
-    parser.add_argument(
-        "--config", action="append", default=[], help="a TOML file, or the name of a shipped one"
-    )
+    takes_files(parser)
     args = parser.read(rest, SFT_FLAGS)
-    resolved = family.resolve([config_file(text) for text in args.config], flags)
+    resolved = family.resolve(files_of(args.config, ""), flags)
     with output(args.json) as out:
         from agentrl.sft import sft
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from agentrl.cli.config import Family, config_file
+from agentrl.cli.config import Family, config_file, takes_files
 from agentrl.cli.output import Output, output
 from agentrl.cli.parser import Parser, split_settings
 from agentrl.config import TrainConfig
@@ -49,9 +49,7 @@ def _parser(family: Family[TrainConfig]) -> Parser:
     parser = Parser("train", "train a policy in an environment", EXAMPLES)
     parser.usage = "agentrl train [--env ENV] [--n N] [--m M] [--SETTING VALUE ...] [options]"
     parser.epilog = f"{family.help()}\n\n{parser.epilog}"
-    parser.add_argument(
-        "--config", action="append", default=[], help="a TOML file, or the name of a shipped one"
-    )
+    takes_files(parser)
     parser.add_argument(
         "--resume", nargs="?", const="", metavar="RUN", help="go on with RUN, or the newest run"
     )

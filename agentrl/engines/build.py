@@ -17,13 +17,13 @@ from typing import Any
 import torch
 
 from agentrl import adapter
-from agentrl.config import EngineSection, RolloutSection
 from agentrl.engines.room import SHARE
 from agentrl.engines.servers.starting import Trained, start
 from agentrl.engines.transformers import TransformersEngine
 from agentrl.engines.vllm import VllmEngine
 from agentrl.policy import Engine
 from agentrl.schedule import refuse_in_waves, schedule_of
+from agentrl.sections import EngineSection, RolloutSection
 from agentrl.weights import Policy
 
 

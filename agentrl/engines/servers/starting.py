@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 
 import torch
 
-from agentrl.config import EngineSection
 from agentrl.engines.servers import transfer
 from agentrl.engines.servers.address import addresses, is_loopback
 from agentrl.engines.servers.carriers import Carrier
@@ -32,6 +31,7 @@ from agentrl.engines.servers.label import Tag
 from agentrl.engines.servers.lora import LoraCarrier
 from agentrl.engines.servers.pool import Patience
 from agentrl.errors import UsageError
+from agentrl.sections import EngineSection
 
 LOOK = 15.0
 """Seconds between looks at a server that is busy with a turn."""
